@@ -1,0 +1,46 @@
+# `make demo` and `make test` need Python 3.11+ and nothing else: each builds .venv with what it lacks.
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(shell command -v uv 2>/dev/null)
+INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check) -c constraints.txt
+
+.PHONY: demo test lint types pytest studies format constraints clean
+
+demo: .venv/runtime
+	$(BIN)/measureflow simulate
+
+test: lint types pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+pytest: .venv/dev
+	$(BIN)/pytest -n 2
+
+studies: .venv/runtime
+	$(BIN)/measureflow study run all --json studies.json
+
+format: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+constraints:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate -o constraints.txt
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(if $(UV),$(UV) venv --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
+
+.venv/runtime: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e .
+	@touch $@
+
+.venv/dev: .venv/runtime
+	$(INSTALL) -e ".[dev]"
+	@touch $@

@@ -1,0 +1,29 @@
+from . import diagnostics as diagnostics
+from . import energies as energies
+from . import fields as fields
+from . import flows as flows
+from . import measures as measures
+from . import plotting as plotting
+from . import runs as runs
+from . import spaces as spaces
+from . import studies as studies
+from . import sums as sums
+from . import theory as theory
+from .energies import BilinearEnergy as BilinearEnergy
+from .energies import GradientFlow as GradientFlow
+from .energies import InteractionEnergy as InteractionEnergy
+from .fields import Scaled as Scaled
+from .fields import SoftmaxAttention as SoftmaxAttention
+from .fields import UnnormalisedAttention as UnnormalisedAttention
+from .flows import RK4 as RK4
+from .flows import Adaptive as Adaptive
+from .flows import Euler as Euler
+from .flows import Heun as Heun
+from .flows import Stiff as Stiff
+from .flows import Trajectory as Trajectory
+from .flows import evolve as evolve
+from .measures import Particles as Particles
+from .spaces import Euclidean as Euclidean
+from .spaces import Sphere as Sphere
+
+__version__: str

@@ -1,0 +1,57 @@
+"""Checks of what a user passes: each failure is a sentence that names the argument and the remedy.
+
+Shapes are known while JAX traces and are always checked; values are checked only when they are there to look at.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+
+def concrete(*values: PyTree) -> bool:
+    """Whether the arrays hold numbers rather than being traced."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def floating(value) -> Array:
+    """A floating point array from what a user passes: lists and integers become default floats, floats stay."""
+    array = jnp.asarray(value)
+    # The cast also settles the type of Python scalars, which otherwise would compile a second time.
+    return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.inexact) else float)
+
+
+def finite(name: str, value) -> None:
+    """Refuse NaN and infinite entries."""
+    if concrete(value) and not (good := np.isfinite(np.asarray(value))).all():
+        raise ValueError(
+            f"`{name}` has {(~good).sum()} NaN or infinite entries out of {good.size}; all must be finite."
+        )
+
+
+def positive(name: str, value) -> None:
+    """Refuse zero and negative entries."""
+    if concrete(value) and not (np.asarray(value) > 0).all():
+        raise ValueError(f"`{name}` must be positive; got the value {np.asarray(value).min():g}.")
+
+
+def shaped(name: str, value, shape: Sequence[int | str], remedy: str = "") -> None:
+    """Refuse an array of another shape; a string in `shape` stands for any size."""
+    got = np.shape(value)
+    if len(got) != len(shape) or any(isinstance(want, int) and want != g for want, g in zip(shape, got, strict=True)):
+        wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+        raise ValueError(f"`{name}` must have shape {wanted}; got {got}.{' ' + remedy if remedy else ''}")
+
+
+def increasing(name: str, value) -> None:
+    """Refuse times that do not increase strictly."""
+    if concrete(value):
+        steps = np.diff(np.asarray(value))
+        if (steps <= 0).any():
+            i = int(np.argmax(steps <= 0))
+            raise ValueError(
+                f"`{name}` must increase strictly; entry {i + 1} is {value[i + 1]:g} after {value[i]:g}. "
+                "A flow runs forward in time: for the reverse flow negate the field."
+            )

@@ -1,0 +1,11 @@
+"""Diagnostics: what to read off a measure or a trajectory."""
+
+from measureflow.diagnostics.clusters import ClusterChange as ClusterChange
+from measureflow.diagnostics.clusters import Clusters as Clusters
+from measureflow.diagnostics.clusters import changes as changes
+from measureflow.diagnostics.clusters import cluster_counts as cluster_counts
+from measureflow.diagnostics.clusters import clusters as clusters
+from measureflow.diagnostics.clusters import linked as linked
+from measureflow.diagnostics.clusters import merge_times as merge_times
+from measureflow.diagnostics.order import order_parameter as order_parameter
+from measureflow.diagnostics.order import overlap_histogram as overlap_histogram

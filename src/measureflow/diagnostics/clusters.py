@@ -1,0 +1,102 @@
+"""Clusters of tokens: who has met whom, and when.
+
+Two tokens belong together when a chain of tokens leads from one to the other in hops of at most the tolerance, measured
+inside the space (single linkage). These functions look at numbers on the host; they are not meant to be traced.
+"""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from measureflow import checks
+from measureflow.flows import Trajectory
+from measureflow.measures import Particles
+from measureflow.spaces import AbstractSpace
+
+BLOCK = 1024
+"""Tokens compared at once with those not yet reached: bounds memory for large clouds."""
+
+
+class Clusters(NamedTuple):
+    """The clusters of a cloud, heaviest first."""
+
+    labels: np.ndarray
+    """For each token the number of its cluster."""
+    sizes: np.ndarray
+    """How many tokens each cluster has."""
+    masses: np.ndarray
+    """The total weight of each cluster."""
+    centres: np.ndarray
+    """The weighted mean of each cluster, put back on the space."""
+
+
+class ClusterChange(NamedTuple):
+    """The number of clusters changed between two frames."""
+
+    after: float
+    before: float
+    count: int
+
+
+def clusters(mu: Particles, tolerance: float = 0.1) -> Clusters:
+    """The groups of tokens linked by hops no longer than the tolerance.
+
+    On the circle, tokens at angles 0, 0.05, 0.1 and 3 form two clusters at tolerance 0.06. Each token is compared once
+    with the tokens not reached before it, so clustered clouds take linear and scattered ones quadratic time.
+    """
+    points, weights = np.asarray(mu.points), np.asarray(mu.weights)
+    raw = linked(points, mu.space, tolerance)
+    masses = np.bincount(raw, weights)
+    order = np.argsort(-masses, kind="stable")
+    labels = np.argsort(order)[raw]
+    masses = masses[order]
+    means = np.zeros((len(order), points.shape[1]), points.dtype)
+    np.add.at(means, labels, weights[:, None] * points)
+    centres = np.asarray(jax.vmap(mu.space.project)(means / masses[:, None]))
+    return Clusters(labels, np.bincount(labels), masses, centres)
+
+
+def cluster_counts(path: Trajectory, tolerance: float = 0.1) -> np.ndarray:
+    """The number of clusters in each frame."""
+    space = path.final.space  # pyright: ignore[reportAttributeAccessIssue]
+    frames = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.array([linked(points, space, tolerance).max() + 1 for points in frames])
+
+
+def merge_times(path: Trajectory, tolerance: float = 0.1) -> list[ClusterChange]:
+    """When the number of clusters changes, each time enclosed by the frames around it."""
+    return changes(np.asarray(path.times), cluster_counts(path, tolerance))
+
+
+def changes(times: np.ndarray, counts: np.ndarray) -> list[ClusterChange]:
+    """The changes in a sequence of cluster counts."""
+    where = np.flatnonzero(np.diff(counts))
+    return [ClusterChange(float(times[i]), float(times[i + 1]), int(counts[i + 1])) for i in where]
+
+
+def linked(points: np.ndarray, space: AbstractSpace, tolerance: float) -> np.ndarray:
+    """For each token the number of its cluster, in the order in which clusters are met."""
+    checks.positive("tolerance", tolerance)
+    reach = float(space.chord(tolerance))
+    labels = np.full(len(points), -1)
+    waiting = np.arange(len(points))
+    count = 0
+    while len(waiting):
+        front, waiting = waiting[:1], waiting[1:]
+        while len(front):
+            labels[front] = count
+            met = _within(points[front], points[waiting], reach)
+            front, waiting = waiting[met], waiting[~met]
+        count += 1
+    return labels
+
+
+def _within(front: np.ndarray, others: np.ndarray, reach: float) -> np.ndarray:
+    met = np.zeros(len(others), bool)
+    for block in range(0, len(front), BLOCK):
+        if not (left := np.flatnonzero(~met)).size:
+            break
+        met[left] = (cdist(front[block : block + BLOCK], others[left]) <= reach).any(0)
+    return met

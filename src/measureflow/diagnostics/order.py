@@ -1,0 +1,34 @@
+"""How aligned a cloud is."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from measureflow.measures import AbstractMeasure, Particles
+
+BLOCK = 1024
+"""Rows of the overlap matrix that exist at once."""
+
+
+def order_parameter(mu: AbstractMeasure) -> Float[Array, ""]:
+    """The length of the mean token: 1 at consensus, near 0 when tokens point everywhere; Kuramoto's `r`."""
+    return jnp.linalg.norm(mu.expect(lambda x: x))
+
+
+def overlap_histogram(mu: Particles, bins: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """The law of the inner product of two different tokens, as masses of equal bins and their edges.
+
+    The masses sum to one. On the sphere the bins cover [-1, 1], elsewhere the range that occurs. Two tokens at a right
+    angle give one bin at 0 with mass 1.
+    """
+    points, weights = np.asarray(mu.points), np.asarray(mu.weights)
+    bound = float((points**2).sum(-1).max()) * (1 + 1e-12)
+    edges = np.linspace(-bound, bound, bins + 1)
+    masses = np.zeros(bins)
+    for first in range(0, len(points), BLOCK):
+        rows = slice(first, first + BLOCK)
+        pairs = weights[rows, None] * weights
+        np.fill_diagonal(pairs[:, first:], 0.0)
+        masses += np.histogram(points[rows] @ points.T, edges, weights=pairs)[0]
+    total = masses.sum()
+    return (masses / total if total > 0 else masses), edges

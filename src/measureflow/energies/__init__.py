@@ -1,0 +1,6 @@
+"""Energies of measures and their gradient flows."""
+
+from measureflow.energies.base import AbstractEnergy as AbstractEnergy
+from measureflow.energies.base import GradientFlow as GradientFlow
+from measureflow.energies.interaction import BilinearEnergy as BilinearEnergy
+from measureflow.energies.interaction import InteractionEnergy as InteractionEnergy

@@ -1,0 +1,90 @@
+"""Energies: functionals of a measure with a first variation, and the field that descends them."""
+
+import abc
+from typing import final
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.fields import AbstractField
+from measureflow.measures import AbstractMeasure
+
+
+class AbstractEnergy(eqx.Module):
+    """A functional of measures; energies add and scale like vectors."""
+
+    @abc.abstractmethod
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The value of the energy."""
+
+    @abc.abstractmethod
+    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The first variation at a batch of points: how the energy answers to a little mass put there.
+
+        It is fixed up to a constant: `d/de E(mu + e (nu - mu)) = ∫ variation d(nu - mu)` at `e = 0`.
+        """
+
+    def __add__(self, other: "AbstractEnergy") -> "AbstractEnergy":
+        return EnergySum((self, other))
+
+    def __mul__(self, factor: Real[ArrayLike, ""]) -> "AbstractEnergy":
+        return ScaledEnergy(self, factor)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "AbstractEnergy":
+        return ScaledEnergy(self, -1.0)
+
+    def __sub__(self, other: "AbstractEnergy") -> "AbstractEnergy":
+        return EnergySum((self, -other))
+
+
+@final
+class EnergySum(AbstractEnergy):
+    """The sum of several energies."""
+
+    terms: tuple[AbstractEnergy, ...]
+
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """Add the values of the terms."""
+        first, *rest = (term(mu) for term in self.terms)
+        return sum(rest, start=first)
+
+    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """Add the variations of the terms."""
+        first, *rest = (term.variation(mu, xs) for term in self.terms)
+        return sum(rest, start=first)
+
+
+@final
+class ScaledEnergy(AbstractEnergy):
+    """An energy multiplied by a number."""
+
+    energy: AbstractEnergy
+    factor: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """Multiply the value by the factor."""
+        value = self.energy(mu)
+        return self.factor.astype(value.dtype) * value
+
+    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """Multiply the variation by the factor."""
+        return self.factor.astype(xs.dtype) * self.energy.variation(mu, xs)
+
+
+@final
+class GradientFlow(AbstractField):
+    """The Wasserstein gradient flow of an energy: it always descends, `v(x) = -grad (dE/dmu)(x)`.
+
+    Tokens ascend their interaction energy: `GradientFlow(-InteractionEnergy(beta))` is unnormalised attention.
+    """
+
+    energy: AbstractEnergy
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """Minus the gradient of the first variation, by automatic differentiation."""
+        return -jax.grad(lambda points: self.energy.variation(mu, points).sum())(xs)

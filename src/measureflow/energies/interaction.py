@@ -1,0 +1,53 @@
+"""The interaction energy that attention raises."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from measureflow import checks
+from measureflow.energies.base import AbstractEnergy
+from measureflow.measures import AbstractMeasure
+
+
+@final
+class InteractionEnergy(AbstractEnergy):
+    """How much the tokens agree: `E(mu) = 1/(2 beta) ∬ e^{beta <x, y>} dmu(x) dmu(y)`.
+
+    At `beta = 0` it is the regular part `½ ∬ <x, y> dmu dmu`. On the sphere it is largest, `e^beta / (2 beta)`, when
+    all tokens coincide. geshkovski:25
+    """
+
+    beta: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """Half the average of the first variation, since the energy is quadratic in the measure."""
+        return mu.integrate(lambda xs: self.variation(mu, xs)) / 2
+
+    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The potential `1/beta ∫ e^{beta <x, y>} dmu(y)`, and `<x, ∫ y dmu>` at `beta = 0`."""
+        beta = self.beta.astype(xs.dtype)
+        flat = beta == 0
+        seen = mu.attend(beta * xs)
+        return jnp.where(flat, (xs * seen.mean).sum(-1), jnp.exp(seen.log_mass) / jnp.where(flat, 1.0, beta))
+
+
+@final
+class BilinearEnergy(AbstractEnergy):
+    """The interaction energy of a general form: `E(mu) = ½ ∬ e^{<Ax, y>} dmu(x) dmu(y)`.
+
+    For symmetric `A`, unnormalised attention with value `V = A` ascends it. At `A = beta I` it is `beta` times
+    `InteractionEnergy(beta)`. sander:22
+    """
+
+    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """Half the average of `e^L`, seen from the points themselves."""
+        return mu.integrate(lambda xs: jnp.exp(mu.attend(xs @ self.interaction.T).log_mass)) / 2
+
+    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """Half of what a point sees plus half of how it is seen: `½ ∫ (e^{<Ax, y>} + e^{<Ay, x>}) dmu(y)`."""
+        sees, seen = (mu.attend(xs @ matrix).log_mass for matrix in (self.interaction.T, self.interaction))
+        return (jnp.exp(sees) + jnp.exp(seen)) / 2

@@ -1,0 +1,54 @@
+"""What a field is, and the vector space that fields form."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.measures import AbstractMeasure
+
+
+class AbstractField(eqx.Module):
+    """A velocity at each point, given the time and the measure: `v = field(t, xs, mu)` in ambient coordinates."""
+
+    @abc.abstractmethod
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocities of a batch of points; the tangent projection is left to the measure's `transport`."""
+
+    def __add__(self, other: "AbstractField") -> "AbstractField":
+        return Sum((self, other))
+
+    def __mul__(self, factor: Real[ArrayLike, ""]) -> "AbstractField":
+        return Scaled(self, factor)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "AbstractField":
+        return Scaled(self, -1.0)
+
+    def __sub__(self, other: "AbstractField") -> "AbstractField":
+        return Sum((self, -other))
+
+
+class Sum(AbstractField):
+    """The sum of several fields."""
+
+    terms: tuple[AbstractField, ...]
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """Add the velocities of the terms."""
+        first, *rest = (term(t, xs, mu) for term in self.terms)
+        return sum(rest, start=first)
+
+
+class Scaled(AbstractField):
+    """A field multiplied by a number."""
+
+    field: AbstractField
+    factor: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """Multiply the velocities by the factor."""
+        return self.factor.astype(xs.dtype) * self.field(t, xs, mu)

@@ -1,0 +1,189 @@
+"""A field moves a measure through time.
+
+`leg` is the pure function at the bottom: a field, a measure and times in, frames and a measure out, compiled once per
+shape. `evolve` is one leg with checks around it. `legs` chains legs for everything that needs the host in between; the
+state from one leg to the next is the measure and nothing else.
+"""
+
+from collections.abc import Iterator
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.fields import AbstractField
+from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, Adaptive
+from measureflow.flows.stepping import Settled, largest
+from measureflow.flows.trajectory import (
+    BLOW_UP,
+    DIVERGED,
+    FAILED,
+    OVERFLOW,
+    REACHED,
+    UNDERFLOW,
+    Outcome,
+    Trajectory,
+)
+from measureflow.measures import AbstractMeasure
+from measureflow.sums import AbstractEngine
+
+CHECKPOINTS = 32
+"""Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
+
+
+def evolve(
+    field: AbstractField,
+    mu0: AbstractMeasure,
+    times: ArrayLike | Array,
+    solver: AbstractSolver | None = None,
+    *,
+    engine: AbstractEngine | None = None,
+    derivative: dfx.AbstractAdjoint | None = None,
+    verify: bool = False,
+) -> Trajectory:
+    """Move a measure along a field and keep it at given times.
+
+    Solves `d mu/dt = mu.transport(field(t, ., mu))` from `times[0]`, where the measure is `mu0`, to `times[-1]`.
+
+    - `solver`: `Adaptive()` unless given.
+    - `engine`: how kernel sums are computed; the measure's own unless given.
+    - `derivative`: a diffrax adjoint; reverse mode unless given, `diffrax.ForwardMode()` for `jax.jvp`.
+    - `verify`: run again with steps about twice as long and put an estimate of the error of the final state, the
+      largest over all coordinates, into `stats["error"]`.
+    """
+    field, mu0, times, solver = prepared(field, mu0, times, solver)
+    if engine is not None:
+        mu0 = eqx.tree_at(lambda mu: mu.engine, mu0, engine)
+    path = leg(field, mu0, times[0], times, solver, derivative)
+    if verify:
+        error = error_estimate(field, mu0, path.final, times[0], path.outcome.time, solver)
+        path = eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
+    return path.reached() if checks.concrete(path.frames) and np.ndim(path.frames) == 0 else path
+
+
+def prepared(
+    field: AbstractField, mu0: AbstractMeasure, times: ArrayLike | Array, solver: AbstractSolver | None
+) -> tuple[AbstractField, AbstractMeasure, Float[Array, " k"], AbstractSolver]:
+    """The arguments of a flow, checked and in one precision: that of the measure."""
+    dtype = precision(mu0)
+    times = jnp.asarray(times, dtype)
+    if times.ndim != 1 or len(times) < 2:
+        raise ValueError(f"`times` must list at least a first and a last time; got shape {times.shape}.")
+    checks.finite("times", times)
+    checks.increasing("times", times)
+    solver = (Adaptive() if solver is None else solver).resolve(dtype)
+    field = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
+    return field, mu0, times, solver
+
+
+@eqx.filter_jit
+def leg(
+    field: AbstractField,
+    mu: AbstractMeasure,
+    start: Float[Array, ""],
+    times: Float[Array, " k"],
+    solver: AbstractSolver,
+    derivative: dfx.AbstractAdjoint | None = None,
+) -> Trajectory:
+    """Move a measure from a start to given times; `times[0]` may be the start itself."""
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(_rate),
+        Settled(solver.method()),
+        start,
+        times[-1],
+        None,
+        mu,
+        field,
+        saveat=dfx.SaveAt(subs=[dfx.SubSaveAt(ts=times), dfx.SubSaveAt(t1=True)]),
+        stepsize_controller=solver.controller(jnp.concatenate([start[None], times])),
+        event=dfx.Event(_overflows),
+        adjoint=dfx.RecursiveCheckpointAdjoint(checkpoints=CHECKPOINTS) if derivative is None else derivative,
+        max_steps=None,
+        throw=False,
+    )
+    measures, last = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
+    time = solution.ts[1][0]  # pyright: ignore[reportOptionalSubscript]
+    final = jax.tree.map(lambda leaf: leaf[0], last)
+    speed = largest(_rate(time, final, field))
+    return Trajectory(
+        times=times,
+        measures=measures,
+        final=final,
+        outcome=Outcome(_kind(solution.result, solver, final, speed), time, speed),
+        frames=jnp.sum(times <= time),
+        costs={"steps": solution.stats["num_accepted_steps"], "rejected": solution.stats["num_rejected_steps"]},
+        engine=type(getattr(mu, "engine", None)).__name__.lower(),
+    )
+
+
+def legs(
+    field: AbstractField,
+    mu0: AbstractMeasure,
+    times: Float[Array, " k"],
+    solver: AbstractSolver,
+    frames_per_leg: int,
+) -> Iterator[Trajectory]:
+    """The legs of a flow, one after the other, until the last time or an early end.
+
+    Takes what `prepared` returns. Frames are the same however the loop around them is interrupted, because each leg
+    starts from the measure at the end of the one before.
+    """
+    mu, start = mu0, times[0]
+    for first in range(0, len(times), frames_per_leg):
+        path = leg(field, mu, start, times[first : first + frames_per_leg], solver).reached()
+        yield path
+        if not path.outcome.ok:
+            return
+        mu, start = path.final, path.outcome.time
+
+
+@eqx.filter_jit
+def error_estimate(
+    field: AbstractField,
+    mu0: AbstractMeasure,
+    final: AbstractMeasure,
+    start: Float[Array, ""],
+    end: Float[Array, ""],
+    solver: AbstractSolver,
+) -> Float[Array, ""]:
+    """How far the final state may be from the exact one, from a second run with steps about twice as long.
+
+    With a method of order `p` the coarse run is off by `2^p` times the error of the fine one, so the error is the
+    difference divided by `2^p - 1` (Richardson). Infinite when the coarse run does not arrive.
+    """
+    coarse = leg(field, mu0, start, jnp.stack([start, end]), solver.coarser())
+    difference = jax.tree.map(jnp.subtract, final, coarse.final)
+    return jnp.where(coarse.outcome.ok, largest(difference) / (2**solver.order - 1), jnp.inf)
+
+
+def precision(tree: PyTree) -> np.dtype:
+    """The floating point type of the numbers of a tree."""
+    return jnp.result_type(*jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
+
+
+def _rate(t, mu, field):
+    mu = mu.settle()
+    return mu.transport(lambda xs: field(t, xs, mu))
+
+
+def _overflows(t, mu, args, **_):
+    size = largest(mu)
+    return ~(size < jnp.sqrt(jnp.finfo(size.dtype).max))
+
+
+def _kind(result, solver, final, speed):
+    size = largest(final)
+    stuck = result == dfx.RESULTS.dt_min_reached
+    # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
+    fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
+    fixed = isinstance(solver, AbstractFixedStep)
+    return jnp.select(
+        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, result == dfx.RESULTS.event_occurred],
+        [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, OVERFLOW],
+        FAILED,
+    )

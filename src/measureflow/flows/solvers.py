@@ -1,0 +1,170 @@
+"""The solvers of a flow: a method, its step control and its order.
+
+Numbers are arrays, so that changing a step or a tolerance does not compile again.
+"""
+
+import abc
+from typing import ClassVar, final
+
+import diffrax as dfx
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+from jaxtyping import Array, Float
+
+from measureflow import checks
+from measureflow.flows.stepping import ClassicRK4, EvenSteps, Resolved, largest
+
+TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-5, 1e-6)}
+"""Relative and absolute tolerance by precision; in float32 a tighter one costs steps and gains nothing."""
+
+
+class AbstractSolver(eqx.Module):
+    """How a flow is stepped."""
+
+    order: eqx.AbstractClassVar[int]
+
+    @abc.abstractmethod
+    def method(self) -> dfx.AbstractSolver:
+        """The diffrax method behind the solver."""
+
+    @abc.abstractmethod
+    def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
+        """The step control, which lands on every stop."""
+
+    @abc.abstractmethod
+    def coarser(self) -> "AbstractSolver":
+        """The same solver with steps about twice as long, to estimate an error."""
+
+    @abc.abstractmethod
+    def resolve(self, dtype: np.dtype) -> "AbstractSolver":
+        """The solver with every number filled in for a precision."""
+
+
+class AbstractFixedStep(AbstractSolver):
+    """A solver with equal steps of at most `dt` between frames."""
+
+    dt: eqx.AbstractVar[Float[Array, ""]]
+
+    def __check_init__(self):
+        checks.finite("dt", self.dt)
+        checks.positive("dt", self.dt)
+
+    def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
+        """Equal steps between the stops."""
+        return EvenSteps(self.dt, stops)
+
+    def coarser(self) -> AbstractSolver:
+        """Double the step."""
+        return eqx.tree_at(lambda s: s.dt, self, 2 * self.dt)
+
+    def resolve(self, dtype: np.dtype) -> AbstractSolver:
+        """The step in the precision of the flow."""
+        return eqx.tree_at(lambda s: s.dt, self, self.dt.astype(dtype))
+
+
+@final
+class Euler(AbstractFixedStep):
+    """The explicit Euler method, order 1: a residual network."""
+
+    order: ClassVar[int] = 1
+    dt: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def method(self) -> dfx.AbstractSolver:
+        """Euler's method."""
+        return dfx.Euler()
+
+
+@final
+class Heun(AbstractFixedStep):
+    """Heun's method, order 2."""
+
+    order: ClassVar[int] = 2
+    dt: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def method(self) -> dfx.AbstractSolver:
+        """Heun's method."""
+        return dfx.Heun()
+
+
+@final
+class RK4(AbstractFixedStep):
+    """The classical Runge-Kutta method, order 4."""
+
+    order: ClassVar[int] = 4
+    dt: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def method(self) -> dfx.AbstractSolver:
+        """The classical Runge-Kutta method."""
+        return ClassicRK4()
+
+
+class AbstractTolerance(AbstractSolver):
+    """A solver that chooses its steps so that the error of each stays below `atol + rtol |x|` in every coordinate."""
+
+    rtol: eqx.AbstractVar[Float[Array, ""] | None]
+    atol: eqx.AbstractVar[Float[Array, ""] | None]
+
+    def __check_init__(self):
+        for name in ("rtol", "atol"):
+            if (value := getattr(self, name)) is not None:
+                checks.finite(name, value)
+                checks.positive(name, value)
+
+    def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
+        """Steps from the local error in the maximum norm: in a mean norm one token in a million could be lost."""
+        pid = dfx.PIDController(rtol=self.rtol, atol=self.atol, norm=largest)
+        return Resolved(dfx.ClipStepSizeController(pid, step_ts=stops))
+
+    def coarser(self) -> AbstractSolver:
+        """Loosen by `2^order`: the local error is of that order in the step, so steps double."""
+        factor = 2**self.order
+        return eqx.tree_at(lambda s: (s.rtol, s.atol), self, (factor * self.rtol, factor * self.atol))
+
+    def resolve(self, dtype: np.dtype) -> AbstractSolver:
+        """The tolerances given, or those that suit the precision."""
+        rtol, atol = TOLERANCES[np.dtype(dtype).name]
+        rtol = rtol if self.rtol is None else self.rtol
+        atol = jnp.minimum(atol, rtol) if self.atol is None else self.atol
+        floor = 10 * np.finfo(dtype).eps
+        if checks.concrete(rtol) and float(rtol) < floor:
+            raise ValueError(
+                f"`rtol` must be at least {floor:.2g} (ten times the spacing of {np.dtype(dtype).name}); got "
+                f"{float(rtol):.2g}. Rounding would be all that is left to control."
+            )
+        return type(self)(jnp.asarray(rtol, dtype), jnp.asarray(atol, dtype))
+
+
+def _tolerance(value) -> Array | None:
+    return None if value is None else checks.floating(value)
+
+
+@final
+class Adaptive(AbstractTolerance):
+    """An explicit Runge-Kutta method of order 5 with adaptive steps: the default."""
+
+    order: ClassVar[int] = 5
+    rtol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
+    atol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
+
+    def method(self) -> dfx.AbstractSolver:
+        """Tsitouras' method."""
+        return dfx.Tsit5()
+
+
+@final
+class Stiff(AbstractTolerance):
+    """An implicit method of order 5 with adaptive steps, for metastable flows of few tokens.
+
+    Each step solves a dense system of all coordinates: meant for `n d` up to about 2000.
+    """
+
+    order: ClassVar[int] = 5
+    rtol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
+    atol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
+
+    def method(self) -> dfx.AbstractSolver:
+        """Kværnø's method with Newton iterations; the chord iterations of the default fail half their steps here."""
+        newton = dfx.with_stepsize_controller_tols(optx.Newton)
+        return dfx.Kvaerno5(root_finder=newton())

@@ -1,0 +1,103 @@
+"""What a flow leaves behind: frames, how it ended, and what it cost."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from measureflow import checks
+from measureflow.measures import AbstractMeasure
+
+REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED = range(6)
+
+SENTENCES = {
+    REACHED: "Reached t = {time:.10g}.",
+    BLOW_UP: "Blew up at t = {time:.10g}: the speed grew to {speed:.3g} and no step is short enough to follow.",
+    DIVERGED: "Blew up soon after t = {time:.10g}: the next fixed step is not finite; `Adaptive()` finds the time.",
+    UNDERFLOW: "Stopped at t = {time:.10g}: no step is short enough for the tolerance, though the speed is only "
+    "{speed:.3g}; the field may not be smooth there.",
+    OVERFLOW: "Stopped at t = {time:.10g}: the tokens left the range of floating point numbers; rescale them.",
+    FAILED: "Stopped at t = {time:.10g}: the implicit solver found no solution; try `Adaptive()` or a looser tolerance.",
+}
+
+
+@final
+class Outcome(eqx.Module):
+    """How a flow ended; `str` gives the sentence."""
+
+    kind: Int[Array, "*batch"]
+    time: Float[Array, "*batch"]
+    speed: Float[Array, "*batch"]
+
+    @property
+    def ok(self) -> Bool[Array, "*batch"]:
+        """Whether the flow reached its last time."""
+        return self.kind == REACHED
+
+    @property
+    def blew_up(self) -> Bool[Array, "*batch"]:
+        """Whether the flow left every bound in finite time."""
+        return (self.kind == BLOW_UP) | (self.kind == DIVERGED)
+
+    def __str__(self) -> str:
+        if not checks.concrete(self.kind):
+            return "The outcome is not known while tracing."
+        if np.ndim(self.kind):
+            ended = int(np.sum(np.asarray(self.ok)))
+            return f"{ended} of {np.size(self.kind)} flows reached their last time."
+        return SENTENCES[int(self.kind)].format(time=float(self.time), speed=float(self.speed))
+
+
+@final
+class Trajectory(eqx.Module):
+    """The frames of a flow.
+
+    `measures` is one measure with a leading axis over frames. A flow that stops early keeps the frames it reached;
+    under `jit` or `vmap`, where shapes are fixed, all frames stay and those from `frames` on are infinite.
+    """
+
+    times: Float[Array, " k"]
+    measures: AbstractMeasure
+    final: AbstractMeasure
+    outcome: Outcome
+    frames: Int[Array, ""]
+    costs: dict[str, Array]
+    engine: str = eqx.field(static=True)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the flow cost: steps, rejected steps, engine; `error` after `verify`, `blow_up_time` after a blow-up."""
+        stats = {name: _plain(value) for name, value in self.costs.items()} | {"engine": self.engine}
+        if checks.concrete(self.outcome) and np.ndim(self.outcome.kind) == 0 and int(self.outcome.kind) == BLOW_UP:
+            stats["blow_up_time"] = float(self.outcome.time)
+        return stats
+
+    def at(self, i: int) -> AbstractMeasure:
+        """The measure of frame `i`."""
+        return jax.tree.map(lambda leaf: leaf[i], self.measures)
+
+    def map(self, f: Callable[[AbstractMeasure], PyTree[Array]]) -> PyTree[Array]:
+        """A function of one measure, on every frame at once."""
+        return jax.vmap(f)(self.measures)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __iter__(self) -> Iterator[AbstractMeasure]:
+        return (self.at(i) for i in range(len(self)))
+
+    def reached(self) -> "Trajectory":
+        """The trajectory without the frames that were not reached."""
+        keep = int(self.frames)
+        frames = jax.tree.map(lambda leaf: leaf[:keep], (self.times, self.measures))
+        return eqx.tree_at(lambda path: (path.times, path.measures), self, frames)
+
+
+def _plain(value: Array) -> Any:
+    if not checks.concrete(value) or np.ndim(value):
+        return value
+    return int(value) if jnp.issubdtype(value.dtype, jnp.integer) else float(value)

@@ -1,0 +1,4 @@
+"""The measures that move."""
+
+from measureflow.measures.base import AbstractMeasure as AbstractMeasure
+from measureflow.measures.particles import Particles as Particles

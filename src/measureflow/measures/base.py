@@ -1,0 +1,41 @@
+"""What a measure must know so that a field can move it.
+
+A field never asks what kind of measure it sees: it calls `attend` (how covectors see the measure) and `integrate`
+(averages). The flow calls `transport`, the measure's own continuity equation, and `settle`.
+"""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from measureflow.sums import Attended
+
+
+class AbstractMeasure(eqx.Module):
+    """A probability measure in motion."""
+
+    @abc.abstractmethod
+    def attend(self, covectors: Float[Array, "m d"]) -> Attended:
+        """How covectors see the measure: `L(a) = log ∫ e^{<a, y>} dmu(y)` and its gradient, the tilted mean."""
+
+    @abc.abstractmethod
+    def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
+        """The average of a function that takes a batch of points, as kernel sums want them."""
+
+    def expect(self, integrand: Callable[[Float[Array, " d"]], Float[Array, "*shape"]]) -> Float[Array, "*shape"]:
+        """The average of a function of one point: `∫ f dmu`."""
+        return self.integrate(jax.vmap(integrand))
+
+    @abc.abstractmethod
+    def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "AbstractMeasure":
+        """The rate of change of the measure's parameters when its points move with a velocity.
+
+        The result has the shape of the measure but is a tangent to it, not a measure.
+        """
+
+    @abc.abstractmethod
+    def settle(self) -> "AbstractMeasure":
+        """The measure put back on its space."""

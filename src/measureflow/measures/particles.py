@@ -1,0 +1,91 @@
+"""Finitely many weighted points: the tokens themselves."""
+
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.measures.base import AbstractMeasure
+from measureflow.spaces import AbstractSpace
+from measureflow.sums import AbstractEngine, Attended, Blockwise
+
+
+@final
+class Particles(AbstractMeasure):
+    """The measure `sum_i w_i delta_{x_i}` of tokens in a space; weights are kept as logarithms and sum to one."""
+
+    space: AbstractSpace
+    points: Float[Array, "n d"]
+    log_weights: Float[Array, " n"]
+    engine: AbstractEngine
+
+    def __init__(
+        self,
+        space: AbstractSpace,
+        points: ArrayLike | Array,
+        weights: ArrayLike | Array | None = None,
+        engine: AbstractEngine | None = None,
+    ):
+        checks.shaped("points", points, ("n", space.dim), "Rows are tokens, columns coordinates.")
+        points = checks.floating(points)
+        if len(points) == 0:
+            raise ValueError("`points` has no token; a measure needs at least one.")
+        checks.finite("points", points)
+        space.check(points)
+        self.space = space
+        self.points = points
+        self.log_weights = _log_weights(weights, len(points), points.dtype)
+        self.engine = Blockwise() if engine is None else engine
+
+    @staticmethod
+    def iid(space: AbstractSpace, n: int, *, key: PRNGKeyArray | int) -> "Particles":
+        """Independent equally weighted tokens from the reference law of the space.
+
+        Uniform on a sphere, standard normal on Euclidean space. `key` is a JAX key or an integer seed.
+        """
+        if n < 1:
+            raise ValueError(f"`n` must be at least 1; got {n}.")
+        return Particles(space, jax.vmap(space.sample)(jax.random.split(as_key(key), n)))
+
+    @property
+    def weights(self) -> Float[Array, "*frames n"]:
+        """The masses of the tokens; they sum to one."""
+        return jnp.exp(self.log_weights)
+
+    def attend(self, covectors: Float[Array, "m d"]) -> Attended:
+        """The kernel sum over all tokens, by the engine of the measure."""
+        return self.engine.attend(covectors, self.points, self.log_weights)
+
+    def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
+        """The weighted sum of a function over the tokens."""
+        return jnp.tensordot(self.weights, integrand(self.points), axes=1)
+
+    def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "Particles":
+        """Each token follows its velocity inside the space; the weights stay."""
+        rate = jax.vmap(self.space.tangent)(self.points, velocity(self.points))
+        return eqx.tree_at(lambda m: (m.points, m.log_weights), self, (rate, jnp.zeros_like(self.log_weights)))
+
+    def settle(self) -> "Particles":
+        """Every token put back on the space."""
+        return eqx.tree_at(lambda m: m.points, self, jax.vmap(self.space.project)(self.points))
+
+
+def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
+    """A JAX key from a key or a seed."""
+    is_key = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return key if is_key else jax.random.key(key)  # pyright: ignore[reportReturnType]
+
+
+def _log_weights(weights: ArrayLike | Array | None, n: int, dtype) -> Float[Array, " n"]:
+    if weights is None:
+        return jnp.full(n, -jnp.log(n), dtype)
+    checks.shaped("weights", weights, (n,), "There is one weight for each token.")
+    checks.finite("weights", weights)
+    checks.positive("weights", weights)
+    log_weights = jnp.log(jnp.asarray(weights, dtype))
+    return log_weights - jax.nn.logsumexp(log_weights)

@@ -1,0 +1,45 @@
+"""What a space must know about one point.
+
+Fields speak in ambient coordinates; a space turns an ambient velocity into a tangent one and an ambient point back
+into one of its own. Everything is written for a single point and lifted by `jax.vmap`.
+"""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+
+class AbstractSpace(eqx.Module):
+    """A subset of Euclidean space on which tokens live; `dim` counts ambient coordinates."""
+
+    dim: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The nearest point of the space."""
+
+    @abc.abstractmethod
+    def tangent(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The orthogonal projection of an ambient vector to the tangent space at a point."""
+
+    @abc.abstractmethod
+    def exp(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The end of the geodesic that starts at a point with a tangent velocity."""
+
+    @abc.abstractmethod
+    def distance(self, x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
+        """The length of the shortest path inside the space."""
+
+    @abc.abstractmethod
+    def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
+        """The ambient distance of two points a given geodesic distance apart."""
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKeyArray) -> Float[Array, " d"]:
+        """A random point of the reference law of the space."""
+
+    @abc.abstractmethod
+    def check(self, points: Float[Array, "n d"]) -> None:
+        """Refuse, with a sentence, points that are not in the space."""

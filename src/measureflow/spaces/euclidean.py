@@ -1,0 +1,49 @@
+"""The flat space of all vectors."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+from measureflow.spaces.base import AbstractSpace
+
+
+@final
+class Euclidean(AbstractSpace):
+    """The space `R^dim` with its standard normal law as reference."""
+
+    dim: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if self.dim < 1:
+            raise ValueError(f"`Euclidean(dim=...)` needs at least one coordinate; got {self.dim}.")
+
+    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The point itself."""
+        return x
+
+    def tangent(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The vector itself."""
+        return v
+
+    def exp(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The end of a straight line."""
+        return x + v
+
+    def distance(self, x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
+        """The length of the difference."""
+        return jnp.linalg.norm(x - y)
+
+    def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
+        """The distance itself."""
+        return distance
+
+    def sample(self, key: PRNGKeyArray) -> Float[Array, " d"]:
+        """A standard normal vector."""
+        return jax.random.normal(key, (self.dim,))
+
+    def check(self, points: Float[Array, "n d"]) -> None:
+        """Every finite vector is a point."""

@@ -1,0 +1,68 @@
+"""The unit sphere, where layer normalisation puts the tokens."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.spaces.base import AbstractSpace
+
+UNIT_TOLERANCE = 1e-6
+"""How far a token's norm may be from one: float32 rounding passes, data that was never normalised does not."""
+
+
+@final
+class Sphere(AbstractSpace):
+    """The unit sphere of `R^dim`: the circle is `Sphere(2)`, the usual sphere `Sphere(3)`."""
+
+    dim: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if self.dim < 2:
+            raise ValueError(
+                f"`Sphere(dim=...)` counts ambient coordinates, so it needs at least 2; got {self.dim}. "
+                "The circle is `Sphere(2)`."
+            )
+
+    def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """The point divided by its norm."""
+        return x / jnp.linalg.norm(x)
+
+    def tangent(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """Remove the radial part: `P_x v = v - <x, v> x`."""
+        return v - jnp.vdot(x, v) * x
+
+    def exp(self, x: Float[Array, " d"], v: Float[Array, " d"]) -> Float[Array, " d"]:
+        """Follow a great circle: `cos|v| x + (sin|v| / |v|) v`."""
+        angle_squared = jnp.vdot(v, v)
+        safe = jnp.where(angle_squared > 0, angle_squared, 1.0)
+        angle = jnp.sqrt(safe)
+        sinc = jnp.where(angle_squared > 0, jnp.sin(angle) / angle, 1.0)
+        return self.project(jnp.where(angle_squared > 0, jnp.cos(angle), 1.0) * x + sinc * v)
+
+    def distance(self, x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
+        """The angle, as `2 atan2(|x - y|, |x + y|)`, which keeps its digits at 0 and at pi."""
+        return 2 * jnp.atan2(jnp.linalg.norm(x - y), jnp.linalg.norm(x + y))
+
+    def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
+        """The straight line under an arc: `2 sin(distance / 2)`, and 2 from the antipode on."""
+        return 2 * np.sin(np.minimum(distance, np.pi) / 2)
+
+    def sample(self, key: PRNGKeyArray) -> Float[Array, " d"]:
+        """A uniform point: a normal vector divided by its norm."""
+        return self.project(jax.random.normal(key, (self.dim,)))
+
+    def check(self, points: Float[Array, "n d"]) -> None:
+        """Every token must have norm one."""
+        if checks.concrete(points):
+            excess = np.abs(np.linalg.norm(np.asarray(points, np.float64), axis=-1) - 1)
+            if (worst := excess.max()) > UNIT_TOLERANCE:
+                raise ValueError(
+                    f"`points` on the sphere must have norm 1 within {UNIT_TOLERANCE:g}; token {int(excess.argmax())} "
+                    f"is off by {worst:.3g}. Divide each token by its norm first."
+                )

@@ -1,0 +1,6 @@
+"""The engine room: kernel sums over weighted points, the one place where work over pairs is done."""
+
+from measureflow.sums.base import AbstractEngine as AbstractEngine
+from measureflow.sums.base import Attended as Attended
+from measureflow.sums.blockwise import Blockwise as Blockwise
+from measureflow.sums.blockwise import Dense as Dense

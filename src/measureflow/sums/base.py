@@ -1,0 +1,45 @@
+"""The one operation that costs: how a covector sees a weighted cloud.
+
+For sources `y_j` with log weights `l_j` and a covector `a`,
+
+    L(a) = log sum_j exp(<a, y_j> + l_j),        grad L(a) = sum_j y_j exp(<a, y_j> + l_j - L(a)).
+
+An engine computes both for a batch of covectors. Engines differ in memory and speed, not in the answer.
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class Attended(NamedTuple):
+    """What a batch of covectors sees: the log mass `L(a)` and its gradient, the tilted mean."""
+
+    log_mass: Float[Array, " m"]
+    mean: Float[Array, "m d"]
+
+
+class AbstractEngine(eqx.Module):
+    """A way to compute kernel sums over weighted points."""
+
+    @abc.abstractmethod
+    def attend(
+        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+    ) -> Attended:
+        """The log mass and tilted mean of the weighted sources seen by each covector."""
+
+
+def attend_one(
+    a: Float[Array, " d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+    """The log mass and tilted mean seen by one covector, with one exponential per source."""
+    scores = jnp.matmul(sources, a, precision=jax.lax.Precision.HIGHEST) + log_weights
+    top = jax.lax.stop_gradient(scores.max())
+    tilt = jnp.exp(scores - top)
+    mass = tilt.sum()
+    mean = jnp.matmul(tilt, sources, precision=jax.lax.Precision.HIGHEST) / mass
+    return top + jnp.log(mass), mean

@@ -1,0 +1,10 @@
+"""Closed forms that judge the rest of the library.
+
+Each module holds one solvable case: tokens at equal angles, two tokens, Kuramoto's circle, rates near equilibria.
+They are pure functions of numbers, or of arrays that broadcast, and import jax alone: an oracle must not be computed
+by what it judges. Outside the stated domains the answer is NaN, as the formulas have it.
+"""
+
+from measureflow.theory import equiangular, kuramoto, rates, two_tokens
+
+__all__ = ["equiangular", "kuramoto", "rates", "two_tokens"]

@@ -1,0 +1,23 @@
+"""The tests run in float64, with strict promotion and with every shape annotation executed."""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# The hook stays in place for the whole session, because the package loads its floors when they are first used.
+install_import_hook("measureflow", "beartype.beartype")
+
+import measureflow as mf
+
+
+@pytest.fixture(params=[mf.Euclidean(1), mf.Euclidean(3), mf.Sphere(2), mf.Sphere(3), mf.Sphere(8)], ids=str)
+def space(request):
+    return request.param

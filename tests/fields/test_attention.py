@@ -1,0 +1,89 @@
+"""Attention fields against the formulas of the papers, and the laws of fields."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import measureflow as mf
+from measureflow.fields import AbstractField, Scaled, Sum
+
+A = np.array([[0.7, -0.2, 0.1], [0.4, 1.1, 0.0], [-0.3, 0.2, 0.9]])
+V = np.array([[1.0, 0.3, 0.0], [0.0, 0.8, -0.5], [0.2, 0.0, 1.2]])
+FIELDS = {
+    "softmax": mf.SoftmaxAttention(A, V),
+    "unnormalised": mf.UnnormalisedAttention(A, V),
+    "sum": mf.SoftmaxAttention(A, V) + 2.0 * mf.UnnormalisedAttention(A, V),
+    "gradient flow": mf.GradientFlow(mf.InteractionEnergy(1.5)),
+}
+
+
+@pytest.fixture(params=FIELDS.values(), ids=FIELDS.keys())
+def field(request) -> AbstractField:
+    return request.param
+
+
+@pytest.fixture
+def mu():
+    return mf.Particles(mf.Euclidean(3), mf.Particles.iid(mf.Euclidean(3), 6, key=1).points, jnp.arange(1.0, 7.0))
+
+
+def test_softmax_is_the_formula_of_the_paper(mu):
+    x, w = np.asarray(mu.points), np.asarray(mu.weights)
+    kernel = np.exp(x @ A.T @ x.T) * w
+    expected = kernel / kernel.sum(1, keepdims=True) @ x @ V.T
+    np.testing.assert_allclose(mf.SoftmaxAttention(A, V)(0.0, mu.points, mu), expected, rtol=1e-12)
+
+
+def test_unnormalised_is_the_formula_of_the_paper(mu):
+    x, w = np.asarray(mu.points), np.asarray(mu.weights)
+    expected = (np.exp(x @ A.T @ x.T) * w) @ x @ V.T
+    np.testing.assert_allclose(mf.UnnormalisedAttention(A, V)(0.0, mu.points, mu), expected, rtol=1e-12)
+
+
+def test_a_field_is_the_same_under_jit(field, mu):
+    np.testing.assert_allclose(eqx.filter_jit(field)(0.0, mu.points, mu), field(0.0, mu.points, mu), rtol=1e-12)
+
+
+def test_a_field_commutes_with_permutations(field, mu):
+    order = np.array([3, 1, 5, 0, 4, 2])
+    shuffled = mf.Particles(mu.space, mu.points[order], mu.weights[order])
+    np.testing.assert_allclose(field(0.0, shuffled.points, shuffled), field(0.0, mu.points, mu)[order], rtol=1e-12)
+
+
+def test_a_batch_of_points_gives_what_each_point_gives(field, mu):
+    each = jnp.concatenate([field(0.0, x[None], mu) for x in mu.points])
+    np.testing.assert_allclose(field(0.0, mu.points, mu), each, rtol=1e-12)
+
+
+def test_isotropic_attention_commutes_with_rotations(mu):
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    turned = mf.Particles(mu.space, mu.points @ rotation.T, mu.weights)
+    for kind in (mf.SoftmaxAttention, mf.UnnormalisedAttention):
+        field = kind.isotropic(3, beta=0.8)
+        np.testing.assert_allclose(
+            field(0.0, turned.points, turned), field(0.0, mu.points, mu) @ rotation.T, rtol=1e-12, atol=1e-14
+        )
+
+
+def test_fields_form_a_vector_space(mu):
+    f, g = FIELDS["softmax"], FIELDS["unnormalised"]
+    combined = 2.0 * f - g * 0.5 + (-f)
+    assert isinstance(combined, Sum)
+    expected = f(0.0, mu.points, mu) - 0.5 * g(0.0, mu.points, mu)
+    np.testing.assert_allclose(combined(0.0, mu.points, mu), expected, rtol=1e-12, atol=1e-12)
+    assert isinstance(2.0 * f, Scaled)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: mf.SoftmaxAttention(np.ones((2, 3)), np.eye(3)), "`interaction` must have shape (3, 3); got (2, 3)"),
+        (lambda: mf.SoftmaxAttention(np.eye(3), np.eye(2)), "`value` must have shape (3, 3); got (2, 2)"),
+        (lambda: mf.UnnormalisedAttention(np.full((2, 2), np.inf), np.eye(2)), "`interaction` has 4 NaN"),
+    ],
+)
+def test_bad_matrices_get_a_sentence(make, words):
+    with pytest.raises(ValueError, match="`") as caught:
+        make()
+    assert words in str(caught.value)

@@ -1,0 +1,321 @@
+"""Flows: orders, closed forms, error estimates, outcomes, derivatives, legs and compilation."""
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Float
+
+import measureflow as mf
+from measureflow.fields import AbstractField
+from measureflow.flows import legs
+from measureflow.flows.evolve import prepared
+
+SOLVERS = {"Euler": mf.Euler, "Heun": mf.Heun, "RK4": mf.RK4}
+A = np.array([[1.5, 0.4, 0.0], [-0.3, 1.0, 0.2], [0.1, 0.0, 2.0]])
+V = np.array([[1.0, 0.3, 0.0], [0.0, 0.8, -0.5], [0.2, 0.0, 1.2]])
+
+
+@pytest.fixture(scope="module", params=[mf.Sphere(3), mf.Euclidean(3)], ids=str)
+def problem(request):
+    """A coupled nonlinear flow and its state at t = 1 from a tight adaptive run."""
+    start = mf.Particles(request.param, mf.Particles.iid(mf.Sphere(3), 6, key=0).points, jnp.arange(1.0, 7.0))
+    field = mf.SoftmaxAttention(A, V)
+    reference = mf.evolve(field, start, [0.0, 1.0], mf.Adaptive(1e-13, 1e-14))
+    return field, start, reference.final.points
+
+
+@pytest.mark.parametrize("kind", SOLVERS.values(), ids=SOLVERS.keys())
+def test_each_solver_has_its_declared_order(kind, problem):
+    field, start, exact = problem
+    steps = np.array([1 / 8, 1 / 16, 1 / 32, 1 / 64])
+    errors = [np.abs(mf.evolve(field, start, [0.0, 1.0], kind(h)).final.points - exact).max() for h in steps]
+    slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert slope == pytest.approx(kind.order, abs=0.15)
+
+
+@pytest.mark.parametrize("solver", [mf.Adaptive(), mf.Stiff()], ids=["Adaptive", "Stiff"])
+def test_adaptive_solvers_meet_their_tolerance(solver, problem):
+    field, start, exact = problem
+    path = mf.evolve(field, start, [0.0, 0.3, 1.0], solver)
+    # The default keeps each step below 1e-8; about ten steps add up over a unit of time.
+    assert np.abs(path.final.points - exact).max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    "solver", [mf.Euler(0.1), mf.Heun(0.1), mf.RK4(0.1), mf.Adaptive(), mf.Stiff(1e-6)], ids=lambda s: type(s).__name__
+)
+def test_every_solver_stays_on_the_sphere(solver):
+    start = mf.Particles.iid(mf.Sphere(3), 5, key=1)
+    path = mf.evolve(mf.UnnormalisedAttention.isotropic(3, 2.0), start, jnp.linspace(0.0, 3.0, 5), solver)
+    np.testing.assert_allclose(jnp.linalg.norm(path.measures.points, axis=-1), 1.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", SOLVERS.values(), ids=SOLVERS.keys())
+def test_the_error_estimate_of_a_fixed_step_is_close_to_the_error(kind, problem):
+    field, start, exact = problem
+    path = mf.evolve(field, start, jnp.linspace(0.0, 1.0, 5), kind(1 / 32), verify=True)
+    error = np.abs(path.final.points - exact).max()
+    # Richardson's estimate is exact up to the next order in the step.
+    assert path.stats["error"] == pytest.approx(error, rel=0.3)
+
+
+@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9])
+def test_the_error_estimate_of_an_adaptive_run_has_the_size_of_the_error(rtol, problem):
+    field, start, exact = problem
+    path = mf.evolve(field, start, [0.0, 1.0], mf.Adaptive(rtol, rtol), verify=True)
+    error = np.abs(path.final.points - exact).max()
+    # Steps are not halved exactly, so the estimate is one of size: a factor of ten either way.
+    assert error / 10 < path.stats["error"] < 10 * error
+
+
+def test_dense_frames_do_not_hide_the_error(problem):
+    field, start, exact = problem
+    path = mf.evolve(field, start, jnp.linspace(0.0, 1.0, 201), mf.Adaptive(1e-6, 1e-6), verify=True)
+    assert path.stats["error"] >= np.abs(path.final.points - exact).max()
+
+
+def test_frames_are_as_accurate_as_the_end(problem):
+    field, start, _ = problem
+    times = jnp.array([0.0, 0.37, 0.81, 1.0])
+    loose = mf.evolve(field, start, times, mf.Adaptive(1e-6, 1e-6))
+    tight = mf.evolve(field, start, times, mf.Adaptive(1e-12, 1e-12))
+    errors = np.abs(loose.measures.points - tight.measures.points).max((1, 2))
+    assert errors[0] == 0
+    assert errors.max() < 1e-5
+
+
+def test_the_first_frame_is_the_initial_measure_and_the_last_the_final_one(problem):
+    field, start, _ = problem
+    path = mf.evolve(field, start, [2.0, 2.5, 3.0], mf.RK4(0.1))
+    np.testing.assert_array_equal(path.at(0).points, start.points)
+    # Frames go through the solver's interpolation, which ends at the step up to rounding.
+    np.testing.assert_allclose(path.at(-1).points, path.final.points, rtol=0, atol=1e-14)
+    assert len(path) == path.frames == 3
+    assert len(list(path)) == 3
+    assert str(path.outcome) == "Reached t = 3."
+    assert path.stats["steps"] == 10
+
+
+def test_two_tokens_follow_the_hyperbolic_tangent():
+    rho = -0.3
+    start = mf.Particles(mf.Sphere(2), [[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
+    path = mf.evolve(
+        mf.SoftmaxAttention.isotropic(2, 0.0), start, jnp.linspace(0.0, 5.0, 11), mf.Adaptive(1e-11, 1e-12)
+    )
+    overlap = path.map(lambda mu: jnp.vdot(mu.points[0], mu.points[1]))
+    np.testing.assert_allclose(overlap, jnp.tanh(path.times + jnp.arctanh(rho)), atol=1e-9)
+
+
+def test_energy_rises_at_the_rate_of_squared_speed():
+    mu = mf.Particles(mf.Sphere(3), mf.Particles.iid(mf.Sphere(3), 8, key=3).points, jnp.arange(1.0, 9.0))
+    field, energy = mf.UnnormalisedAttention.isotropic(3, 2.0), mf.InteractionEnergy(2.0)
+    rate = mu.transport(lambda xs: field(0.0, xs, mu))
+    slope = jax.jvp(lambda x: energy(eqx.tree_at(lambda m: m.points, mu, x)), (mu.points,), (rate.points,))[1]
+    np.testing.assert_allclose(slope, mu.weights @ (rate.points**2).sum(-1), rtol=1e-12)
+
+
+def test_a_blow_up_is_an_outcome_with_its_time():
+    start = mf.Particles(mf.Euclidean(1), [[0.7]])
+    path = mf.evolve(mf.UnnormalisedAttention.isotropic(1, 1.0), start, jnp.linspace(0.0, 0.5, 6))
+    assert not path.outcome.ok
+    assert path.outcome.blew_up
+    # E_1(0.49) / 2; the tolerance of the run is 1e-8 relative.
+    assert path.stats["blow_up_time"] == pytest.approx(0.2860444180, abs=1e-8)
+    assert len(path) == 3
+    assert str(path.outcome).startswith("Blew up at t = 0.28604")
+    assert np.isfinite(path.measures.points).all()
+    assert np.isfinite(path.final.points).all()
+
+
+def test_a_blow_up_ends_a_fixed_step_before_the_first_infinity():
+    start = mf.Particles(mf.Euclidean(1), [[0.7]])
+    path = mf.evolve(mf.UnnormalisedAttention.isotropic(1, 1.0), start, jnp.linspace(0.0, 0.5, 6), mf.RK4(0.001))
+    assert path.outcome.blew_up
+    assert "Adaptive()" in str(path.outcome)
+    assert np.isfinite(path.final.points).all()
+
+
+class Ending(AbstractField):
+    """A field that is not defined after t = 1/2."""
+
+    def __call__(self, t, xs: Float[Array, "m d"], mu) -> Float[Array, "m d"]:
+        return jnp.sqrt(0.5 - t) * jnp.ones_like(xs)
+
+
+def test_a_field_that_ends_stops_the_flow_there_with_a_sentence():
+    path = mf.evolve(Ending(), mf.Particles(mf.Euclidean(1), [[0.0]]), [0.0, 0.25, 1.0])
+    assert not path.outcome.ok
+    assert "not be smooth" in str(path.outcome)
+    assert path.outcome.time == pytest.approx(0.5, abs=1e-9)
+    # The integral of sqrt(1/2 - t) up to 1/2; the tolerance of the run is 1e-8.
+    assert float(path.final.points[0, 0]) == pytest.approx(2 / 3 * 0.5**1.5, abs=1e-7)
+
+
+@pytest.mark.parametrize("adjoint", [None, dfx.ForwardMode()], ids=["reverse", "forward"])
+def test_derivatives_in_beta_match_finite_differences(adjoint):
+    start = mf.Particles.iid(mf.Sphere(3), 5, key=4)
+
+    def spread(beta):
+        field = mf.SoftmaxAttention.isotropic(3, beta)
+        solver = mf.Adaptive(1e-10, 1e-10)
+        path = mf.evolve(field, start, [0.0, 0.5, 1.0], solver, derivative=adjoint)
+        return jnp.sum(path.final.points[0] * path.final.points[1]) + path.measures.points[1].sum()
+
+    slope = (jax.grad if adjoint is None else jax.jacfwd)(spread)(1.5)
+    h = 1e-4
+    # Central differences: h^2 = 1e-8 from curvature, 1e-10 / h = 1e-6 from the solver tolerance.
+    np.testing.assert_allclose(slope, (spread(1.5 + h) - spread(1.5 - h)) / (2 * h), atol=5e-6)
+
+
+def test_derivatives_in_the_initial_tokens_match_finite_differences():
+    start = mf.Particles.iid(mf.Euclidean(2), 4, key=4)
+    field = mf.SoftmaxAttention(-np.eye(2), np.eye(2))
+
+    def size(points):
+        return (mf.evolve(field, mf.Particles(start.space, points), [0.0, 1.0], mf.RK4(0.1)).final.points ** 2).sum()
+
+    direction = jnp.ones((4, 2))
+    slope = jnp.sum(jax.grad(size)(start.points) * direction)
+    h = 1e-5
+    difference = (size(start.points + h * direction) - size(start.points - h * direction)) / (2 * h)
+    # Fixed steps make the map smooth: h^2 = 1e-10 and rounding 1e-16 / h = 1e-11 remain.
+    np.testing.assert_allclose(slope, difference, rtol=1e-8)
+
+
+class Counted(AbstractField):
+    """Softmax attention that counts how often it is traced."""
+
+    inner: mf.SoftmaxAttention
+    traces: list[int] = eqx.field(static=True)
+
+    def __call__(self, t, xs: Float[Array, "m d"], mu) -> Float[Array, "m d"]:
+        self.traces.append(1)
+        return self.inner(t, xs, mu)
+
+
+class Tally(list):
+    """A list that compares by identity, so that it can be part of a static field."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def test_a_sweep_over_beta_seeds_and_steps_compiles_once():
+    traces = Tally()
+    times = jnp.linspace(0.0, 1.0, 3)
+
+    @jax.jit
+    def order(beta, seed, dt):
+        start = mf.Particles.iid(mf.Sphere(3), 8, key=jax.random.key(seed))
+        field = Counted(mf.SoftmaxAttention.isotropic(3, beta), traces)
+        return mf.evolve(field, start, times, mf.RK4(dt)).map(mf.diagnostics.order_parameter)
+
+    sweep = jax.vmap(jax.vmap(order, (0, None, None)), (None, 0, None))
+    first = sweep(jnp.linspace(0.0, 4.0, 5), jnp.arange(3), 0.1)
+    count = len(traces)
+    second = sweep(jnp.linspace(1.0, 9.0, 5), jnp.arange(3, 6), 0.05)
+    assert count > 0
+    assert len(traces) == count
+    assert first.shape == second.shape == (3, 5, 3)
+    assert not np.allclose(first, second)
+
+
+def test_eager_runs_with_other_numbers_do_not_trace_again():
+    traces = Tally()
+    start = mf.Particles.iid(mf.Sphere(3), 8, key=0)
+    for beta, dt in ((1.0, 0.1), (2.0, 0.05), (3.0, 0.2)):
+        mf.evolve(Counted(mf.SoftmaxAttention.isotropic(3, beta), traces), start, [0.0, 1.0], mf.RK4(dt))
+        if beta == 1.0:
+            count = len(traces)
+    assert len(traces) == count
+
+
+def test_a_batched_flow_matches_single_runs():
+    betas = jnp.array([0.0, 1.0, 5.0])
+    start = mf.Particles.iid(mf.Sphere(3), 6, key=2)
+    times = jnp.linspace(0.0, 2.0, 4)
+
+    def run(beta):
+        return mf.evolve(mf.SoftmaxAttention.isotropic(3, beta), start, times)
+
+    paths = jax.vmap(run)(betas)
+    assert paths.outcome.ok.all()
+    assert str(paths.outcome) == "3 of 3 flows reached their last time."
+    for i, beta in enumerate(betas):
+        # Steps are chosen for each run alone, so only the rounding of batched products differs.
+        np.testing.assert_allclose(paths.final.points[i], run(beta).final.points, atol=1e-12)
+
+
+def test_legs_give_the_frames_of_one_run_within_the_tolerance():
+    start = mf.Particles.iid(mf.Sphere(3), 6, key=2)
+    field, times = mf.SoftmaxAttention.isotropic(3, 4.0), jnp.linspace(0.0, 4.0, 9)
+    for solver, tolerance in ((mf.RK4(0.1), 1e-14), (mf.Adaptive(), 1e-7)):
+        parts = list(legs(*prepared(field, start, times, solver), frames_per_leg=3))
+        frames = jnp.concatenate([part.measures.points for part in parts])
+        np.testing.assert_allclose(jnp.concatenate([part.times for part in parts]), times)
+        whole = mf.evolve(field, start, times, solver)
+        np.testing.assert_allclose(frames, whole.measures.points, atol=tolerance)
+
+
+def test_legs_resume_to_the_same_bits():
+    start = mf.Particles.iid(mf.Sphere(3), 6, key=2)
+    field, times, solver = mf.SoftmaxAttention.isotropic(3, 4.0), jnp.linspace(0.0, 4.0, 9), mf.Adaptive()
+    first, second, third = legs(*prepared(field, start, times, solver), frames_per_leg=3)
+    field, mu, rest, solver = prepared(field, first.final, times, solver)
+    from measureflow.flows.evolve import leg
+
+    again = leg(field, mu, first.outcome.time, rest[3:6], solver)
+    np.testing.assert_array_equal(again.measures.points, second.measures.points)
+    assert third.outcome.ok
+
+
+def test_legs_stop_after_a_blow_up():
+    start = mf.Particles(mf.Euclidean(1), [[0.7]])
+    arguments = prepared(mf.UnnormalisedAttention.isotropic(1, 1.0), start, jnp.linspace(0.0, 0.5, 11), None)
+    parts = list(legs(*arguments, frames_per_leg=2))
+    assert [part.outcome.ok.item() for part in parts] == [True, True, True, False]
+    assert sum(len(part) for part in parts) == 6
+
+
+def test_float32_works_at_its_own_tolerance():
+    start = mf.Particles.iid(mf.Sphere(3), 16, key=0)
+    field, times = mf.SoftmaxAttention.isotropic(3, 4.0), [0.0, 1.0, 2.0]
+    single = mf.Particles(mf.Sphere(3), start.points.astype(jnp.float32))
+    with jax.numpy_dtype_promotion("standard"):  # diffrax's controller mixes precisions inside
+        path = mf.evolve(field, single, times)
+    assert path.final.points.dtype == jnp.float32
+    # The default tolerance in float32 is 1e-5 for each step.
+    np.testing.assert_allclose(path.final.points, mf.evolve(field, start, times).final.points, atol=1e-4)
+
+
+def test_an_engine_can_be_chosen_and_is_named():
+    start = mf.Particles.iid(mf.Sphere(3), 16, key=0)
+    field = mf.SoftmaxAttention.isotropic(3, 4.0)
+    default = mf.evolve(field, start, [0.0, 1.0])
+    dense = mf.evolve(field, start, [0.0, 1.0], engine=mf.sums.Dense())
+    assert (default.stats["engine"], dense.stats["engine"]) == ("blockwise", "dense")
+    np.testing.assert_allclose(default.final.points, dense.final.points, atol=1e-12)
+
+
+BAD = {
+    "backwards": (dict(times=[0.0, 2.0, 1.0]), "`times` must increase strictly; entry 2 is 1 after 2"),
+    "one time": (dict(times=[0.0]), "at least a first and a last time"),
+    "infinite": (dict(times=[0.0, np.inf]), "`times` has 1 NaN or infinite"),
+    "tolerance": (dict(times=[0.0, 1.0], solver=mf.Adaptive(1e-16)), "`rtol` must be at least 2.2e-15"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD.values(), ids=BAD.keys())
+def test_bad_arguments_get_a_sentence(arguments, words):
+    with pytest.raises(ValueError, match="`") as caught:
+        mf.evolve(mf.SoftmaxAttention.isotropic(2, 1.0), mf.Particles.iid(mf.Sphere(2), 3, key=0), **arguments)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [lambda: mf.Euler(0.0), lambda: mf.RK4(-1.0), lambda: mf.Adaptive(rtol=-1e-8)])
+def test_bad_steps_are_refused(make):
+    with pytest.raises(ValueError, match="must be positive"):
+        make()
