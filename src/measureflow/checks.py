@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 
 def concrete(*values: PyTree) -> bool:
     """Whether the arrays hold numbers rather than being traced."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
 
 
 def floating(value) -> Array:
@@ -48,9 +49,10 @@ def shaped(name: str, value, shape: Sequence[int | str], remedy: str = "") -> No
 def increasing(name: str, value) -> None:
     """Refuse times that do not increase strictly."""
     if concrete(value):
-        steps = np.diff(np.asarray(value))
-        if (steps <= 0).any():
-            i = int(np.argmax(steps <= 0))
+        value = np.asarray(value, np.float64)
+        stuck = np.diff(value) <= 0
+        if stuck.any():
+            i = int(np.argmax(stuck))
             raise ValueError(
                 f"`{name}` must increase strictly; entry {i + 1} is {value[i + 1]:g} after {value[i]:g}. "
                 "A flow runs forward in time: for the reverse flow negate the field."

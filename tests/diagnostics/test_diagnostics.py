@@ -49,7 +49,7 @@ def test_merge_times_enclose_the_moment_two_tokens_meet():
     # At beta = 0 the overlap is tanh(t + atanh(rho)); the tokens are 0.1 apart when it is cos(0.1).
     met = np.arctanh(np.cos(0.1)) - np.arctanh(rho)
     (change,) = diagnostics.merge_times(path, 0.1)
-    assert change.count == 1
+    assert change.clusters == 1
     assert change.after <= met <= change.before
     assert change.before - change.after == pytest.approx(0.1)
 

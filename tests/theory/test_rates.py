@@ -19,7 +19,8 @@ def token_velocity(x, beta, model):
 
 
 def test_rates_have_their_published_values():
-    np.testing.assert_allclose(overlap_contraction(BETAS), 2.0, rtol=1e-15)  # rounding
+    # All tolerances are roundings.
+    np.testing.assert_allclose(overlap_contraction(BETAS), 2.0, rtol=1e-15)
     np.testing.assert_allclose(overlap_contraction(BETAS, model=unnormalised), 2 * np.exp(BETAS), rtol=1e-15)
     np.testing.assert_allclose(displacement_contraction(BETAS), 1.0, rtol=1e-15)
     np.testing.assert_allclose(displacement_contraction(BETAS, model=unnormalised), np.exp(BETAS), rtol=1e-15)
@@ -32,16 +33,15 @@ def test_rates_have_their_published_values():
 def test_rates_are_slopes_of_the_overlap_equation_at_its_equilibria(n, model):
     slope = jax.vmap(jax.grad(lambda gamma, beta: rate(gamma, n, beta, model=model)), in_axes=(None, 0))
     np.testing.assert_allclose(slope(1.0, BETAS), -overlap_contraction(BETAS, model=model), rtol=1e-14)  # rounding
-    np.testing.assert_allclose(slope(-1 / (n - 1), BETAS), simplex_escape(n, BETAS, model=model), rtol=1e-13)
+    np.testing.assert_allclose(slope(-1 / (n - 1), BETAS), simplex_escape(n, BETAS, model=model), rtol=1e-13)  # idem
 
 
 @MODELS
 def test_gaps_decay_at_the_contraction_rate(model):
     decay = overlap_contraction(BETAS, model=model)
     early, late = (gap(t / decay, 6, BETAS, 0.9, model=model) for t in (40.0, 44.0))
-    np.testing.assert_allclose(
-        jnp.log(early / late), 4.0, rtol=0, atol=1e-12
-    )  # gap e^-40 is linear to rounding; logit to 1e-14
+    # A gap of e^-40 is linear to rounding, and a logit of 40 is known to 1e-14.
+    np.testing.assert_allclose(jnp.log(early / late), 4.0, rtol=0, atol=1e-12)
 
 
 @MODELS

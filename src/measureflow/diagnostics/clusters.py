@@ -7,6 +7,7 @@ inside the space (single linkage). These functions look at numbers on the host; 
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.distance import cdist
 
@@ -37,7 +38,7 @@ class ClusterChange(NamedTuple):
 
     after: float
     before: float
-    count: int
+    clusters: int
 
 
 def clusters(mu: Particles, tolerance: float = 0.1) -> Clusters:
@@ -54,7 +55,7 @@ def clusters(mu: Particles, tolerance: float = 0.1) -> Clusters:
     masses = masses[order]
     means = np.zeros((len(order), points.shape[1]), points.dtype)
     np.add.at(means, labels, weights[:, None] * points)
-    centres = np.asarray(jax.vmap(mu.space.project)(means / masses[:, None]))
+    centres = np.asarray(jax.vmap(mu.space.project)(jnp.asarray(means / masses[:, None])))
     return Clusters(labels, np.bincount(labels), masses, centres)
 
 
@@ -79,7 +80,7 @@ def changes(times: np.ndarray, counts: np.ndarray) -> list[ClusterChange]:
 def linked(points: np.ndarray, space: AbstractSpace, tolerance: float) -> np.ndarray:
     """For each token the number of its cluster, in the order in which clusters are met."""
     checks.positive("tolerance", tolerance)
-    reach = float(space.chord(tolerance))
+    reach = float(np.asarray(space.chord(tolerance)))
     labels = np.full(len(points), -1)
     waiting = np.arange(len(points))
     count = 0

@@ -114,8 +114,10 @@ class AbstractTolerance(AbstractSolver):
 
     def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
         """Steps from the local error in the maximum norm: in a mean norm one token in a million could be lost."""
+        if self.rtol is None or self.atol is None:
+            raise ValueError("The tolerances are not filled in; call `resolve` first.")
         pid = dfx.PIDController(rtol=self.rtol, atol=self.atol, norm=largest)
-        return Resolved(dfx.ClipStepSizeController(pid, step_ts=stops))
+        return Resolved(controller=dfx.ClipStepSizeController(pid, step_ts=stops))  # pyright: ignore[reportCallIssue]
 
     def coarser(self) -> AbstractSolver:
         """Loosen by `2^order`: the local error is of that order in the step, so steps double."""
@@ -133,7 +135,7 @@ class AbstractTolerance(AbstractSolver):
                 f"`rtol` must be at least {floor:.2g} (ten times the spacing of {np.dtype(dtype).name}); got "
                 f"{float(rtol):.2g}. Rounding would be all that is left to control."
             )
-        return type(self)(jnp.asarray(rtol, dtype), jnp.asarray(atol, dtype))
+        return type(self)(rtol=jnp.asarray(rtol, dtype), atol=jnp.asarray(atol, dtype))  # pyright: ignore[reportCallIssue]
 
 
 def _tolerance(value) -> Array | None:

@@ -27,7 +27,7 @@ class Settled(dfx.AbstractWrappedSolver):
         return self.solver.term_structure
 
     @property
-    def interpolation_cls(self):
+    def interpolation_cls(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         """The interpolation of the wrapped solver."""
         return self.solver.interpolation_cls
 
@@ -131,13 +131,13 @@ class Resolved(dfx.AbstractAdaptiveStepSizeController):
         return self.controller.atol
 
     @property
-    def norm(self):
+    def norm(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         """The error norm of the wrapped controller."""
         return self.controller.norm
 
     def wrap(self, direction):
         """Wrap the wrapped controller."""
-        return Resolved(self.controller.wrap(direction))
+        return eqx.tree_at(lambda c: c.controller, self, self.controller.wrap(direction))
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         """The first step of the wrapped controller."""
@@ -148,7 +148,7 @@ class Resolved(dfx.AbstractAdaptiveStepSizeController):
         keep, next_t0, next_t1, jumped, state, result = self.controller.adapt_step_size(
             t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
         )
-        step = next_t1 - next_t0
+        step = jnp.asarray(next_t1 - next_t0)
         spacing = jnp.finfo(step.dtype).eps * jnp.abs(next_t0)
         stuck = jnp.where(keep, step <= 0, step <= 4 * spacing)
         result = dfx.RESULTS.where(stuck, dfx.RESULTS.dt_min_reached, result)

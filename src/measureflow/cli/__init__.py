@@ -1,0 +1,59 @@
+"""The command line: `measureflow COMMAND`.
+
+Each command is a module with a `main(argv) -> exit code`, imported when it is called for. Exit codes: 0 ran, 1 ran and
+something asked to hold did not, 2 bad input, 130 interrupted.
+"""
+
+import importlib
+import os
+import sys
+
+COMMANDS = {
+    "simulate": "move tokens under attention; save data, table and picture",
+    "study": "list published claims, run them, print verdicts",
+}
+
+USAGE = "usage: measureflow COMMAND [options]\n\ncommands:\n" + "".join(
+    f"  {name:<10} {what}\n" for name, what in COMMANDS.items()
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command and return its exit code; what it raises becomes a sentence."""
+    command, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    if command in ("-h", "--help"):
+        print(USAGE + "\n`measureflow COMMAND --help` lists the options of a command.")  # noqa: T201
+        return 0
+    if command == "--version":
+        from measureflow import __version__
+
+        print(f"measureflow {__version__}")  # noqa: T201
+        return 0
+    from measureflow.runs.config import InputError, nearest
+
+    if command not in COMMANDS:
+        return complain(f"{command!r} is not a command{nearest(command, list(COMMANDS))}.", "", USAGE.rstrip())
+    try:
+        return importlib.import_module(f"measureflow.cli.{command}").main(rest)
+    except InputError as error:
+        return complain(*error.sentences)
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)  # a leg may still be computing in its thread; what was saved is safe
+
+
+def complain(*sentences: str) -> int:
+    """Say what is wrong and return the exit code for it."""
+    print(*sentences, sep="\n", file=sys.stderr)  # noqa: T201
+    return 2
+
+
+def prepare_jax() -> None:
+    """Float64, and compiled programs kept between runs."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    cache = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "measureflow")
+    jax.config.update("jax_compilation_cache_dir", cache)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

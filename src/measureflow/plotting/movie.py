@@ -1,0 +1,154 @@
+"""A run as a moving picture: a GIF by pillow, or an MP4 where ffmpeg is installed."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
+from PIL import Image
+from scipy.spatial import KDTree
+
+from measureflow import checks
+from measureflow.plotting.backdrops import GLASS_TONE
+from measureflow.plotting.marks import FAINT, INK, cluster_colours
+from measureflow.plotting.tokens import draw_tokens
+from measureflow.plotting.view import view_of
+from measureflow.plotting.words import clock_times, fitting
+from measureflow.spaces import AbstractSpace, Sphere
+
+DPI = 100
+HOLD = 1.5
+"""Seconds for which a GIF rests on its last frame."""
+
+
+def movie(
+    path: str | Path,
+    times: ArrayLike,
+    points: ArrayLike,
+    space: AbstractSpace,
+    labels: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    title: str = "",
+    fps: float | int = 20,
+    size: int = 480,
+    turn: float | int = 60,
+) -> Path:
+    """Write the frames `(k, n, dim)` of a run as a movie `size` pixels wide and return its path.
+
+    The suffix chooses the format: `.gif`, or `.mp4` if ffmpeg is on the path. In three dimensions the viewer walks
+    `turn` degrees around the tokens during the movie.
+    """
+    path, times, points = Path(path), np.asarray(times, float), np.asarray(points, float)
+    checks.shaped("points", points, ("k", "n", space.dim), "Frames, tokens, coordinates.")
+    checks.shaped("times", times, (len(points),), "One for each frame.")
+    checks.positive("fps", fps)
+    write = _writer(path)
+    labels = np.zeros(points.shape[1], int) if labels is None else labels
+    shot = _camera(times, points, space, labels, weights, title, size, turn)
+    write(path, shot, len(points), fps, cluster_colours(labels))
+    return path
+
+
+def _writer(path: Path) -> Callable[..., None]:
+    """The function for a suffix, or a sentence before any frame is drawn."""
+    if path.suffix.lower() == ".gif":
+        return _write_gif
+    if path.suffix.lower() != ".mp4":
+        raise ValueError(f"`path` must end in .gif or .mp4; got {path.name!r}.")
+    if shutil.which("ffmpeg") is None:
+        raise RuntimeError(
+            f"An MP4 needs the program ffmpeg, which is not on the path; install it, or write {path.stem}.gif instead."
+        )
+    return _write_mp4
+
+
+def _camera(
+    times: np.ndarray,
+    points: np.ndarray,
+    space: AbstractSpace,
+    labels: ArrayLike,
+    weights: ArrayLike | None,
+    title: str,
+    size: int,
+    turn: float | int,
+) -> Callable[[int], np.ndarray]:
+    """A function that draws frame `i` and returns its pixels `(height, width, 3)`; the figure is used again."""
+    width = 2 * round(size / 2)  # video coders want even sides
+    height = width + 2 * round(width * (0.1 if title else 0.05) / 2)
+    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    framed = not isinstance(space, Sphere) and space.dim != 3
+    room = 0.15 if framed else 0.07 if space.dim > 3 else 0.02
+    ax = figure.add_axes((room, room * width / height, 0.98 - room, (0.98 - room) * width / height))
+    clock = figure.text(0.5, 1.005 * width / height, "", fontsize=13 * width / 480, color=INK, ha="center", va="center")
+    bar = Line2D([0, 0], [0.003, 0.003], color=FAINT, linewidth=4)
+    figure.add_artist(bar)
+    letters = fitting(title, width / DPI)
+    figure.text(0.5, 0.99, title, fontsize=letters, color=INK, ha="center", va="top", parse_math=False)
+    view, names, scale = view_of(points, space), clock_times(times), width / DPI / 3
+
+    def shot(i: int) -> np.ndarray:
+        part = i / max(len(times) - 1, 1)
+        ax.clear()
+        seen = view.turned(turn * (part - 1))  # the walk ends where `view_of` has most of the last tokens in front
+        draw_tokens(ax, points[i], space, labels=labels, weights=weights, view=seen, scale=scale)
+        clock.set_text(f"t = {names[i]}")
+        bar.set_xdata([0, part])
+        canvas.draw()
+        return np.array(canvas.buffer_rgba())[..., :3]
+
+    return shot
+
+
+def _write_gif(path: Path, shot: Callable[[int], np.ndarray], k: int, fps: float | int, colours: np.ndarray) -> None:
+    """One palette for all frames, so that the still parts do not flicker."""
+    palette = _palette([shot(i) for i in sorted({0, k // 2, k - 1})], colours)
+    nearest = _nearest(palette)
+
+    def frame(i: int) -> Image.Image:
+        red, green, blue = np.moveaxis(shot(i) >> 2, -1, 0)
+        image = Image.fromarray(nearest[red, green, blue])
+        image.putpalette(palette.ravel().tolist())
+        return image
+
+    durations = [1000 / fps] * (k - 1) + [1000 * HOLD]
+    rest = (frame(i) for i in range(1, k))
+    frame(0).save(path, save_all=True, append_images=rest, duration=durations, loop=0, disposal=1)
+
+
+def _palette(samples: list[np.ndarray], colours: np.ndarray) -> np.ndarray:
+    """256 colours: white and the tokens' own exactly, since they cover few pixels, the others learned from some frames."""
+    tones = np.unique(colours, axis=0)
+    tones = np.concatenate([[[1.0, 1.0, 1.0]], tones, 0.35 * tones + 0.65 * np.array(GLASS_TONE)])[:64]
+    learned = Image.fromarray(np.concatenate(samples)).quantize(256 - len(tones)).getpalette() or []
+    return np.concatenate([np.round(255 * tones), np.reshape(learned, (-1, 3))]).astype(np.uint8)[:256]
+
+
+def _nearest(palette: np.ndarray) -> np.ndarray:
+    """The index of the palette's nearest colour for each colour with six bits a channel; pillow's own search is coarser."""
+    levels = np.arange(64) * 255 / 63
+    grid = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), -1)
+    return np.asarray(KDTree(palette).query(grid)[1], np.uint8)
+
+
+def _write_mp4(path: Path, shot: Callable[[int], np.ndarray], k: int, fps: float | int, _: np.ndarray) -> None:
+    """The pixels of each frame, handed to ffmpeg as they are drawn."""
+    first = shot(0)
+    shape = f"{first.shape[1]}x{first.shape[0]}"
+    given = f"-f rawvideo -pix_fmt rgb24 -s {shape} -r {fps:g} -i -".split()
+    command = ["ffmpeg", "-y", "-loglevel", "error", *given, "-pix_fmt", "yuv420p", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as coder:
+        with suppress(BrokenPipeError):  # then ffmpeg has ended, and says below why
+            for i in range(k):
+                cast(IO[bytes], coder.stdin).write((shot(i) if i else first).tobytes())
+        said = coder.communicate()[1].decode().strip()
+    if coder.returncode:
+        raise RuntimeError(f"ffmpeg could not write {path}: {said or 'it gave no reason'}. A .gif needs no ffmpeg.")

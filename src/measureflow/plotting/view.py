@@ -1,0 +1,115 @@
+"""From ambient coordinates to the drawing plane.
+
+A view is an orthogonal projection: it places a token at `(right, up, depth)`, where a larger depth is nearer to the
+viewer. Up to two coordinates are drawn as they are, three as seen from a direction, and more by their principal
+components. One view serves all frames of a run, so that a token that does not move is drawn in one place.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.spaces import AbstractSpace, Sphere
+
+AZIMUTH, ELEVATION = -60.0, 20.0
+"""Degrees: from where three dimensions are seen when nothing asks for another side."""
+
+MARGIN = 1.08
+"""How much wider than the cloud the picture is."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An orthogonal projection to the drawing plane; the columns of `axes` point right, up and to the viewer.
+
+    `middle` is the placed centre of the picture, `reach` the half width of the cloud, `shares` the parts of the
+    variance that the two directions of the plane explain where they are principal components.
+    """
+
+    axes: np.ndarray
+    middle: np.ndarray
+    reach: float
+    shares: tuple[float, float] | None = None
+
+    def place(self, points: ArrayLike) -> np.ndarray:
+        """The coordinates right, up and depth of each point."""
+        return np.asarray(points, float) @ self.axes
+
+    def turned(self, degrees: float | int) -> "View":
+        """The view after the viewer walked around the vertical axis of three dimensions; otherwise the same view."""
+        if len(self.axes) != 3:
+            return self
+        cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+        axes = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]]) @ self.axes
+        return replace(self, axes=axes, middle=self.axes @ self.middle @ axes)
+
+    def fitted(self, points: ArrayLike) -> "View":
+        """The same directions, centred on a cloud and as wide as it needs."""
+        middle, reach = _bounds(cloud(points, len(self.axes)), self.axes)
+        return replace(self, middle=middle, reach=reach)
+
+
+def cloud(points: ArrayLike, dim: int) -> np.ndarray:
+    """All tokens of one frame or many as one array `(tokens, dim)`, checked."""
+    points = np.asarray(points, float)
+    shape = ("k", "n", dim) if points.ndim == 3 else ("n", dim)
+    checks.shaped("points", points, shape, "The last axis has the coordinates of the space.")
+    if points.size == 0:
+        raise ValueError(f"`points` has shape {points.shape}: there is no token to draw.")
+    checks.finite("points", points)
+    return points.reshape(-1, dim)
+
+
+def view_of(points: ArrayLike, space: AbstractSpace) -> View:
+    """The view for a run, `points` of shape `(frames, tokens, dim)`, or for one frame `(tokens, dim)`.
+
+    A sphere is centred at zero and has radius one, so that its outline is the unit circle in every dimension. In
+    three dimensions it is seen from a side that has most of its last tokens in front.
+    """
+    everything, spherical = cloud(points, space.dim), isinstance(space, Sphere)
+    shares = None
+    if space.dim > 3:
+        axes, shares = _principal(everything if spherical else everything - everything.mean(0))
+    elif space.dim == 3:
+        last = np.asarray(points, float).reshape(-1, *np.shape(points)[-2:])[-1]
+        axes = _seen_from(*(_facing(last) if spherical else (AZIMUTH, ELEVATION)))
+    else:
+        axes = np.eye(space.dim, 3)
+    return View(axes, *((np.zeros(3), 1.0) if spherical else _bounds(everything, axes)), shares)
+
+
+def _bounds(points: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, float]:
+    """The middle and half width of a cloud: of the cube around it in few dimensions, of its picture in many."""
+    seen = points @ axes if len(axes) > 3 else points
+    low, high = seen.min(0), seen.max(0)
+    middle, reach, size = (low + high) / 2, float((high - low).max()) / 2, float(np.abs(seen).max())
+    if reach <= 1e-9 * size:  # all tokens together: any width that shows where
+        reach = max(1.0, size / 10)
+    return (middle if len(axes) > 3 else middle @ axes), MARGIN * reach
+
+
+def _principal(points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+    """The first three principal directions and the shares of the variance that the first two explain."""
+    size = np.abs(points).max() or 1.0  # large clouds would overflow when squared
+    variances, directions = np.linalg.eigh((points / size).T @ (points / size))
+    axes = directions[:, ::-1][:, :3]
+    largest = axes[np.abs(axes).argmax(0), range(3)]
+    axes = axes * np.where(largest < 0, -1.0, 1.0)  # a sign that does not depend on LAPACK
+    first, second = np.clip(variances[::-1][:2] / (variances.sum() or 1.0), 0.0, 1.0)
+    return axes, (float(first), float(second))
+
+
+def _facing(points: np.ndarray) -> tuple[float, float]:
+    """The side of a sphere from which most of a cloud is in front and clear of the rim, among tilts that look natural."""
+    sides = [(float(a), float(e)) for e in (20, 35, -20) for a in range(-60, 300, 15)]
+    clear = [np.tanh(4 * (points @ _seen_from(*side)[:, 2] - 0.2)).mean() for side in sides]
+    return sides[int(np.argmax(np.round(clear, 6)))]  # rounded: equal sides are told apart by their order, not by noise
+
+
+def _seen_from(azimuth: float, elevation: float) -> np.ndarray:
+    a, e = np.deg2rad([azimuth, elevation])
+    right = [-np.sin(a), np.cos(a), 0.0]
+    up = [-np.sin(e) * np.cos(a), -np.sin(e) * np.sin(a), np.cos(e)]
+    return np.array([right, up, np.cross(right, up)]).T

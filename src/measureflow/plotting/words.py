@@ -1,0 +1,51 @@
+"""The words on a picture: times, captions, titles that fit."""
+
+import textwrap
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from measureflow.plotting.marks import PALETTE
+from measureflow.spaces import AbstractSpace
+
+
+def short_times(times: ArrayLike) -> list[str]:
+    """Times with as few digits, from three on, as tell them apart."""
+    names: list[str] = []
+    for digits in range(3, 18):
+        names = [f"{t:.{digits}g}" for t in np.asarray(times, float)]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def clock_times(times: ArrayLike) -> list[str]:
+    """Times that all show the same decimals, enough to tell neighbours apart, so that a running clock does not jump."""
+    step = np.diff(np.asarray(times, float)).min(initial=np.inf)
+    decimals = int(np.clip(np.ceil(-np.log10(step)), 0, 17)) if 0 < step < np.inf else 3
+    names = [f"{t:.{decimals}f}" for t in np.asarray(times, float)]
+    return names if max(map(len, names), default=0) <= 12 else short_times(times)
+
+
+def caption(labels: ArrayLike | None, space: AbstractSpace) -> str:
+    """What colours and sizes mean, in a line."""
+    size = "" if space.dim == 1 else "Area: share of the tokens that lie together."
+    if labels is None:
+        return size
+    sizes = np.unique(np.asarray(labels), return_counts=True)[1]
+    colour = "Colour: cluster at the last time"
+    if len(sizes) > len(PALETTE):
+        colour += f" (the {len(PALETTE)} largest of {len(sizes)}; the others grey)"
+        if sizes.max() == 1:
+            colour = "No two tokens are in one cluster at the last time"
+    return f"{colour}.   {size}".rstrip()
+
+
+def wrapped(title: str, letters: int = 115) -> str:
+    """A title broken into lines that fit a figure twelve inches wide."""
+    return "\n".join(textwrap.wrap(title, letters))
+
+
+def fitting(title: str, inches: float) -> float:
+    """A font size at which a title fits a width: letters are about 0.58 of it wide."""
+    return float(np.clip(0.95 * 72 * inches / (0.58 * max(len(title), 1)), 5.0, 13.0))

@@ -1,0 +1,5 @@
+"""Runs: configurations, run folders and what is in them. Names load when first used; `__init__.pyi` lists them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,154 @@
+"""The configuration of a simulation: one schema for the command line, TOML files and run folders.
+
+Every field is an option `--name` and a TOML key; its description is the help text. Nothing here needs JAX, so that the
+command line can answer `--help` and refuse bad input at once.
+"""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+LAWS = ("uniform", "gaussian", "clusters")
+FIXED_STEP = ("euler", "heun", "rk4")
+FILES = (".npz", ".npy", ".csv", ".txt")
+
+Positive = Annotated[FiniteFloat, Field(gt=0)]
+
+
+class InputError(ValueError):
+    """Bad input, with one sentence for each thing that is wrong."""
+
+    def __init__(self, *sentences: str):
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
+class Simulation(BaseModel):
+    """Simulate tokens under attention and keep the result: data, table and picture."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    n: PositiveInt = Field(512, description="number of tokens")
+    dim: PositiveInt = Field(3, description="ambient coordinates; the circle is the sphere with dim 2")
+    space: Literal["sphere", "euclidean"] = Field("sphere", description="where tokens live")
+    measure: Literal["particles"] = Field("particles", description="what moves")
+    attention: Literal["softmax", "unnormalised"] = Field("softmax", description="the attention variant")
+    beta: FiniteFloat = Field(9.0, description="inverse temperature: scores are beta <x, y>")
+    matrices: str | None = Field(None, description="npz file with A, or Q and K, and optionally V, in place of beta")
+    init: str = Field(
+        "uniform", description=f"initial law ({', '.join(LAWS)}) or a file of tokens ({', '.join(FILES)})"
+    )
+    project: bool = Field(False, description="divide the tokens of a file by their norms")
+    time: Positive = Field(20.0, description="final time")
+    seed: NonNegativeInt = Field(0, description="seed of the initial law")
+    solver: Literal["adaptive", "stiff", "euler", "heun", "rk4"] = Field("adaptive", description="time stepping")
+    rtol: Positive | None = Field(None, description="tolerance of the adaptive solvers; 1e-8 unless given")
+    dt: Positive | None = Field(None, description="step of the fixed-step solvers")
+    frames: int = Field(121, ge=2, description="number of frames to keep")
+    frames_per_leg: PositiveInt = Field(11, description="frames computed and saved at once; part of what is computed")
+    tolerance: Positive = Field(0.1, description="tokens closer than this, in geodesic distance, share a cluster")
+    verify: bool = Field(True, description="run again with longer steps to estimate the error")
+    movie: bool = Field(False, description="also write movie.gif")
+    out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
+    force: bool = Field(False, description="replace the run folder if it exists")
+
+    @field_validator("init")
+    @classmethod
+    def _law_or_file(cls, init: str) -> str:
+        if init in LAWS or (Path(init).suffix in FILES and Path(init).is_file()):
+            return init
+        if Path(init).suffix in FILES:
+            raise ValueError(f"there is no file {init!r}")
+        raise ValueError(
+            f"must be one of {', '.join(LAWS)} or a file ending in {', '.join(FILES)}{nearest(init, LAWS)}"
+        )
+
+    @field_validator("matrices")
+    @classmethod
+    def _file(cls, matrices: str | None) -> str | None:
+        if matrices is not None and not Path(matrices).is_file():
+            raise ValueError(f"there is no file {matrices!r}")
+        return matrices
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Simulation":
+        if self.space == "sphere" and self.dim < 2:
+            raise ValueError("`dim` counts ambient coordinates, so a sphere needs at least 2; the circle is dim 2")
+        if self.solver in FIXED_STEP and self.dt is None:
+            raise ValueError(f"`solver` {self.solver!r} takes fixed steps: give their length with `dt`, such as 0.1")
+        if self.solver in FIXED_STEP and self.rtol is not None:
+            raise ValueError(f"`rtol` is for the adaptive solvers; {self.solver!r} takes its step from `dt`")
+        if self.solver not in FIXED_STEP and self.dt is not None:
+            raise ValueError(f"`dt` is for the solvers {', '.join(FIXED_STEP)}; {self.solver!r} takes `rtol`")
+        if self.matrices is not None and "beta" in self.model_fields_set:
+            raise ValueError("`beta` and `matrices` both set the scores: give one of them")
+        return self
+
+    def to_toml(self) -> str:
+        """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
+        values = self.model_dump(exclude={"out", "force"}, exclude_none=True)
+        if self.matrices is not None:
+            del values["beta"]
+        return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+
+
+def read(schema: type[Simulation], words: dict[str, Any], file: str | None = None) -> Simulation:
+    """A configuration from a TOML file and words that override it; all errors at once."""
+    try:
+        return schema.model_validate((_load(file) if file is not None else {}) | words)
+    except ValidationError as error:
+        raise InputError(*(_sentence(problem, schema) for problem in error.errors(include_url=False))) from None
+
+
+def nearest(word: Any, known: tuple[str, ...] | list[str]) -> str:
+    """A suggestion in words, if one of the known words is close."""
+    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _load(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text())
+    except OSError as error:
+        raise InputError(f"`config`: cannot read {file!r}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"`config`: {file!r} is not a TOML file: {error}.") from None
+
+
+def _sentence(problem: Any, schema: type[BaseModel]) -> str:
+    name = ".".join(map(str, problem["loc"]))
+    got = problem["input"]
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"`{name}` is not an option{nearest(name, list(schema.model_fields))}."
+        case "literal_error":
+            known = get_args(schema.model_fields[name].annotation)
+            return f"`{name}` must be one of {', '.join(known)}; got {got!r}{nearest(got, known)}."
+        case "value_error":
+            text = str(problem["ctx"]["error"])
+            return f"`{name}`: {text}." if name else f"{text[0].upper()}{text[1:]}."
+        case _:
+            return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return repr(value)

@@ -1,0 +1,146 @@
+"""A run folder that survives being killed.
+
+    config.toml    what was asked
+    run.json       versions, seed, outcome, stats
+    data.zarr      the frames, for xarray: `points(time, token, coordinate)`, `weights(token)`, `energy(time)`, ...
+    state-K.eqx    the measure after K frames, from which the run goes on
+    commit.json    how many frames are safe
+
+Data are written first, then the state, then the marker `commit.json` in one atomic replacement: it alone says what
+counts. Readers look only at the frames it names.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import zarr
+
+from measureflow.measures import AbstractMeasure
+
+SERIES = ("energy", "clusters")
+
+
+class RunFolder:
+    """The writing side of a run folder."""
+
+    def __init__(self, path: Path, frames: int, frames_per_leg: int, weights: np.ndarray, dim: int):
+        self.path = path
+        self.frames = 0
+        self._data = zarr.create_group(path / "data.zarr")
+        n = len(weights)
+        frame = {"dtype": "f8", "fill_value": float("nan")}
+        self._series("time", frames, frames_per_leg)
+        for name in SERIES:
+            self._series(name, frames, frames_per_leg)
+        dimensions = ("time", "token", "coordinate")
+        chunks = (min(frames_per_leg, frames), n, dim)
+        self._data.create_array("points", shape=(frames, n, dim), chunks=chunks, dimension_names=dimensions, **frame)
+        self._data.create_array("weights", data=np.asarray(weights, np.float64), dimension_names=("token",))
+        self.save_info({"outcome": "Running."})
+
+    @staticmethod
+    def create(path: Path, config: str, *, force: bool = False, **shape: Any) -> "RunFolder":
+        """A new run folder; an existing one is replaced only by force, and only if it is a run folder."""
+        if path.exists():
+            if not force:
+                raise FileExistsError(f"`out`: {str(path)!r} exists; choose another folder or add `--force`.")
+            if not is_run(path):
+                raise FileExistsError(f"`out`: {str(path)!r} is not a run folder, so `--force` does not replace it.")
+            shutil.rmtree(path)
+        path.mkdir(parents=True)
+        _write(path / "config.toml", config)
+        return RunFolder(path, **shape)
+
+    def append(
+        self, times: np.ndarray, points: np.ndarray, series: dict[str, np.ndarray], state: AbstractMeasure
+    ) -> None:
+        """Add the frames of a leg and the measure it ends with; they are safe when this returns."""
+        rows = slice(self.frames, self.frames + len(times))
+        for name, values in {"time": times, "points": points, **series}.items():
+            self._array(name)[rows] = values
+        _sync_tree(self.path / "data.zarr")
+        self.frames = rows.stop
+        name = f"state-{self.frames}.eqx"
+        with open(self.path / name, "wb") as file:
+            eqx.tree_serialise_leaves(file, state)
+            _sync(file)
+        _write(self.path / "commit.json", json.dumps({"frames": self.frames, "state": name}))
+        for old in self.path.glob("state-*.eqx"):
+            if old.name != name:
+                old.unlink()
+
+    def save_info(self, info: dict[str, Any]) -> None:
+        """Write `run.json`."""
+        _write(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+
+    def finish(self) -> None:
+        """Cut the arrays to the frames that were reached and gather the metadata for xarray."""
+        for name in ("time", "points", *SERIES):
+            array = self._array(name)
+            array.resize((self.frames, *array.shape[1:]))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Consolidated metadata")
+            zarr.consolidate_metadata(self._data.store)
+
+    def _array(self, name: str) -> zarr.Array:
+        array = self._data[name]
+        assert isinstance(array, zarr.Array)
+        return array
+
+    def _series(self, name: str, frames: int, frames_per_leg: int) -> None:
+        self._data.create_array(
+            name,
+            shape=(frames,),
+            chunks=(min(frames_per_leg, frames),),
+            dtype="f8",
+            fill_value=float("nan"),
+            dimension_names=("time",),
+        )
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder was written by a run, or is empty."""
+    return path.is_dir() and ((path / "config.toml").is_file() or not any(path.iterdir()))
+
+
+def free_name(base: Path) -> Path:
+    """The first of `base-1`, `base-2`, ... that does not exist."""
+    k = 1
+    while (path := base.with_name(f"{base.name}-{k}")).exists():
+        k += 1
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(path.name + ".tmp")
+    with open(partial, "w") as file:
+        file.write(text)
+        _sync(file)
+    os.replace(partial, path)
+    _sync_folder(path.parent)
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system can open a folder
+        handle = os.open(path, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+
+
+def _sync_tree(root: Path) -> None:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with open(Path(folder, name), "rb") as file:
+                os.fsync(file.fileno())

@@ -1,0 +1,134 @@
+"""Run a simulation leg by leg into a folder."""
+
+import importlib.metadata
+import platform
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from measureflow.diagnostics import linked
+from measureflow.flows import Outcome, Trajectory, legs
+from measureflow.flows.evolve import error_estimate
+from measureflow.runs.build import Problem, build
+from measureflow.runs.config import InputError, Simulation
+from measureflow.runs.folder import RunFolder, free_name
+
+PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
+
+
+@dataclass
+class Progress:
+    """What is known of a simulation so far, for whoever watches it."""
+
+    path: Path
+    times: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    energy: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    clusters: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    stats: dict[str, Any] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    start: Any = None
+    final: Any = None
+    seconds: float = 0.0
+
+
+def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda progress: None) -> Progress:
+    """Run a simulation, save each leg as it comes, and report to `watch` at the start and after each.
+
+    Bad input raises `InputError` before any folder is made. An interruption keeps every leg that was saved.
+    """
+    problem = build(config)
+    folder = _folder(config, problem)
+    begun = time.perf_counter()
+    progress = Progress(folder.path, start=problem.start, final=problem.start)
+    watch(progress)
+    try:
+        for path in _in_thread(
+            legs(problem.field, problem.start, problem.times, problem.solver, config.frames_per_leg)
+        ):
+            _save(folder, progress, path, problem, config)
+            progress.seconds = time.perf_counter() - begun
+            watch(progress)
+        if config.verify:
+            progress.stats["error"] = _error(problem, progress)
+    except KeyboardInterrupt:
+        folder.save_info(_info(config, progress, f"Interrupted after {folder.frames} of {config.frames} frames."))
+        raise
+    progress.seconds = time.perf_counter() - begun
+    folder.finish()
+    folder.save_info(_info(config, progress, str(progress.outcome)))
+    return progress
+
+
+def _folder(config: Simulation, problem: Problem) -> RunFolder:
+    path = Path(config.out) if config.out is not None else free_name(Path("runs", "simulate"))
+    try:
+        return RunFolder.create(
+            path,
+            config.to_toml(),
+            force=config.force,
+            frames=config.frames,
+            frames_per_leg=config.frames_per_leg,
+            weights=np.asarray(problem.start.weights),
+            dim=problem.start.space.dim,
+        )
+    except OSError as error:
+        raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
+
+
+def _save(folder: RunFolder, progress: Progress, path: Trajectory, problem: Problem, config: Simulation) -> None:
+    points = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
+    energy = np.asarray(_energies(problem.energy, path.measures))
+    clusters = np.array([linked(frame, problem.start.space, config.tolerance).max() + 1 for frame in points], int)
+    if len(path):
+        folder.append(np.asarray(path.times), points, {"energy": energy, "clusters": clusters}, path.final)
+    progress.times = np.concatenate([progress.times, path.times])
+    progress.energy = np.concatenate([progress.energy, energy])
+    progress.clusters = np.concatenate([progress.clusters, clusters])
+    for name in ("steps", "rejected"):
+        progress.stats[name] = progress.stats.get(name, 0) + path.stats[name]
+    progress.stats |= {name: value for name, value in path.stats.items() if name not in ("steps", "rejected")}
+    progress.outcome, progress.final = path.outcome, path.final
+
+
+@eqx.filter_jit
+def _energies(energy, measures):
+    return jax.vmap(energy)(measures)
+
+
+def _error(problem: Problem, progress: Progress) -> float:
+    assert progress.outcome is not None
+    end = progress.outcome.time
+    return float(error_estimate(problem.field, problem.start, progress.final, problem.times[0], end, problem.solver))
+
+
+def _in_thread(items):
+    """Compute each item in a worker, so that an interruption reaches us while a leg runs."""
+    with ThreadPoolExecutor(1) as worker:
+        try:
+            while (item := worker.submit(next, items, None).result()) is not None:
+                yield item
+        except KeyboardInterrupt:
+            worker.shutdown(wait=False)
+            raise
+
+
+def _info(config: Simulation, progress: Progress, outcome: str) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "ok": bool(progress.outcome is not None and progress.outcome.ok and outcome == str(progress.outcome)),
+        "seed": config.seed,
+        "stats": progress.stats,
+        "seconds": round(progress.seconds, 3),
+        "frames": len(progress.times),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
+        "platform": platform.platform(),
+        "device": jax.devices()[0].device_kind,
+    }

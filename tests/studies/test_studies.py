@@ -1,0 +1,148 @@
+"""Every published claim comes out as expected, and a verdict can fail."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from measureflow import studies
+from measureflow.studies.base import Claim, Size, at_least, at_most, equal
+
+CATALOGUE = [
+    "attention-is-permutation-equivariant",
+    "deck-attention-table-is-column-softmax",
+    "equiangular-reduction-of-the-sphere-dynamics",
+    "generic-start-ends-in-one-cluster",
+    "hemisphere-start-contracts-exponentially",
+    "high-dimension-follows-the-equiangular-curve",
+    "layernorm-unnormalised-is-flow-on-the-sphere",
+    "residual-attention-is-first-order-euler",
+    "softmax-attention-is-not-a-wasserstein-gradient-flow",
+    "sphere-energy-minimisers-are-diracs",
+    "sphere-energy-nonconvex-with-many-rest-points",
+    "two-tokens-tanh",
+    "unnormalised-attention-is-flow-of-half-energy",
+    "unnormalised-energy-without-half-as-published",
+    "unnormalised-single-token-blows-up",
+]
+FIELDS = {
+    "name": str,
+    "statement": str,
+    "reference": str,
+    "predicted": (int, float, str, list, dict),
+    "measured": (int, float, str, list, dict),
+    "tolerance": (int, float, list, dict),
+    "holds": bool,
+    "expected": str,
+    "as_expected": bool,
+    "seconds": float,
+    "reason": str,
+}
+TRUE = Claim("a-claim", "One is one.", reference="nobody:25")
+FALSE = Claim("a-claim-as-published", "One is two.", reference="nobody:25", expected="differs")
+
+
+def test_names_are_the_ids_of_the_catalogue():
+    assert studies.names() == CATALOGUE
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_claim_comes_out_as_expected(name):
+    verdict = studies.run(name)
+    assert verdict.as_expected, f"{verdict}\n{verdict.as_json()}"
+    fields = json.loads(json.dumps(verdict.as_json(), allow_nan=False))
+    assert all(isinstance(fields[field], kind) for field, kind in FIELDS.items())
+    assert set(fields) == set(FIELDS)
+    assert fields["name"] == name == studies.claim(name).name
+    assert fields["expected"] == ("differs" if name.endswith("-as-published") else "holds")
+    assert fields["holds"] == (fields["expected"] == "holds")
+    assert bool(fields["reason"]) == (fields["expected"] == "differs")
+    assert fields["seconds"] > 0
+    assert "\n" not in str(verdict)
+
+
+def test_a_wrong_prediction_does_not_hold():
+    verdict = TRUE.judge(equal("right", 1.0, 1.0, 0.0), equal("wrong", 2.0, 1.0, 0.5))
+    assert not verdict.holds
+    assert not verdict.as_expected
+    assert "wrong: predicted 2, measured 1 (1 of 2 parts)" in str(verdict)
+    assert "NOT AS EXPECTED" in str(verdict)
+
+
+def test_one_wrong_entry_of_an_array_does_not_hold():
+    assert equal("table", [1.0, 2.0], jnp.array([1.0, 2.0]), 0.0).holds
+    assert not equal("table", [1.0, 2.0], jnp.array([1.0, 2.1]), 0.05).holds
+    assert not at_most("table", 2.0, jnp.array([1.0, 2.1])).holds
+    assert not at_least("table", 1.5, jnp.array([1.0, 2.1])).holds
+
+
+def test_bounds_are_without_slack():
+    assert at_most("bound", 1.0, 1.0).holds
+    assert at_least("bound", 1.0, 1.0).holds
+    assert not at_most("bound", 1.0, np.nextafter(1.0, 2.0)).holds
+    assert not at_least("bound", 1.0, np.nextafter(1.0, 0.0)).holds
+
+
+@pytest.mark.parametrize(
+    "measured", [float("nan"), jnp.array([0.0, jnp.nan]), np.zeros(0)], ids=["nan", "entry", "empty"]
+)
+def test_what_is_not_a_number_does_not_hold(measured):
+    for check in (equal("nan", 0.0, measured, 1.0), at_most("nan", 1.0, measured), at_least("nan", -1.0, measured)):
+        assert not check.holds
+        json.dumps(TRUE.judge(check).as_json(), allow_nan=False)
+
+
+def test_a_published_error_must_be_wrong_for_the_known_reason():
+    wrong, known, unknown = equal("ratio", 2.0, 1.0, 0.1), equal("is", 1.0, 1.0, 0.1), equal("is", 3.0, 1.0, 0.1)
+    assert FALSE.judge(wrong, instead=(known,), reason="one").as_expected
+    assert not FALSE.judge(wrong, instead=(unknown,), reason="one").as_expected
+    assert not FALSE.judge(equal("ratio", 1.0, 1.0, 0.1), instead=(known,), reason="one").as_expected
+
+
+def test_one_check_gives_numbers_and_several_give_parts():
+    one = TRUE.judge(equal("count", 10, jnp.asarray(10), 0)).as_json()
+    assert (one["predicted"], one["measured"], one["tolerance"]) == (10, 10, 0)
+    two = TRUE.judge(equal("count", 10, 10, 0), at_most("size", 0.5, 0.25)).as_json()
+    assert two["predicted"] == {"count": 10, "size": "at most 0.5"}
+    assert two["measured"] == {"count": 10, "size": 0.25}
+
+
+def test_a_claim_needs_checks_with_names_of_their_own():
+    with pytest.raises(ValueError, match="at least one check"):
+        TRUE.judge()
+    with pytest.raises(ValueError, match="one name"):
+        TRUE.judge(equal("same", 1, 1, 0), equal("same", 2, 2, 0))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a-claim", "differs"), ("a-claim-as-published", "holds")])
+def test_what_is_expected_follows_from_the_name(name, expected):
+    with pytest.raises(ValueError, match="as-published"):
+        Claim(name, "One is one.", "nobody:25", expected)
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(ValueError, match="nearest is 'two-tokens-tanh'"):
+        studies.run("two-token-tanh")
+    with pytest.raises(ValueError, match="nearest is"):
+        studies.claim("zzz")
+
+
+def test_a_size_picks_its_own_setting():
+    assert Size("small").pick(16, 64) == 16
+    assert Size("full").pick(16, 64) == 64
+
+
+def test_studies_run_in_double_precision_whatever_the_configuration():
+    with jax.enable_x64(False):
+        verdict = studies.run("unnormalised-energy-without-half-as-published")
+        assert jnp.ones(1).dtype == jnp.float32
+    assert verdict.as_expected
+
+
+def test_listing_the_studies_does_not_load_jax():
+    code = "import sys; from measureflow import studies; assert studies.names(); sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
