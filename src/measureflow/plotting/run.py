@@ -159,7 +159,10 @@ def _log_scale(ax: Axes, series: np.ndarray) -> None:
     if high - low > 3:
         powers = MaxNLocator(6, integer=True, steps=[1, 2, 3, 5, 10]).tick_values(low, high)
         ax.yaxis.set_major_locator(FixedLocator(10.0 ** powers[(low <= powers) & (powers <= high)]))
-        ax.yaxis.set_minor_locator(NullLocator())
+    else:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.yaxis.set_minor_locator(NullLocator())
 
 
 def _as_drawn(series: ArrayLike) -> np.ndarray:

@@ -24,7 +24,7 @@ class Dense(AbstractEngine):
 class Blockwise(AbstractEngine):
     """Blocks of covectors against all sources, recomputed in the backward pass: at most `pairs` scores exist at once."""
 
-    pairs: int = eqx.field(static=True, default=2**22)
+    pairs: int = eqx.field(static=True, default=2**20)
 
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]

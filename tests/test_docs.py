@@ -1,0 +1,58 @@
+"""What the documents promise is there: references, examples and the README's code."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import measureflow as mf
+from measureflow.runs import Simulation
+from measureflow.runs.build import build
+from measureflow.runs.config import read
+
+ROOT = Path(__file__).parent.parent
+BIBLIOGRAPHY = set(re.findall(r"@\w+\{([^,]+),", (ROOT / "docs" / "references.bib").read_text()))
+
+
+def test_every_claim_cites_a_reference_in_the_bibliography():
+    for name in mf.studies.names():
+        assert set(mf.studies.claim(name).reference.split(", ")) <= BIBLIOGRAPHY, name
+
+
+def test_every_citation_key_in_the_source_is_in_the_bibliography():
+    source = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    assert set(re.findall(r"\b[a-z]+:\d\d\b", source)) <= BIBLIOGRAPHY
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_file_is_a_valid_configuration(file):
+    problem = build(read(Simulation, {}, str(file)))
+    assert problem.times[-1] > 0
+    assert f"measureflow simulate --config examples/{file.name}" in file.read_text()
+
+
+def test_every_example_script_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for script in sorted((ROOT / "examples").glob("*.py")):
+        runpy.run_path(str(script), run_name="__main__")
+    assert "Reached t = 15." in capsys.readouterr().out
+    assert (tmp_path / "first_flow.png").stat().st_size > 10_000
+
+
+def test_the_code_of_the_readme_runs():
+    readme = (ROOT / "README.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
+    names: dict = {}
+    exec(block, names)
+    assert names["path"].outcome.ok
+
+
+def test_the_pictures_of_the_readme_exist():
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / picture).is_file()
+
+
+def test_the_version_is_one_number():
+    assert f'version = "{mf.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert f"version: {mf.__version__}" in (ROOT / "CITATION.cff").read_text()
