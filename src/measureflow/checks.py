@@ -46,6 +46,16 @@ def shaped(name: str, value, shape: Sequence[int | str], remedy: str = "") -> No
         raise ValueError(f"`{name}` must have shape {wanted}; got {got}.{' ' + remedy if remedy else ''}")
 
 
+def symmetric(name: str, value) -> None:
+    """Refuse a matrix that is not symmetric up to rounding."""
+    if concrete(value):
+        value = np.asarray(value)
+        if (off := np.abs(value - value.T).max()) > 1e-12 * (1 + np.abs(value).max()):
+            raise ValueError(
+                f"`{name}` must be symmetric to have an energy; it is off by {off:.3g}. Use (A + A^T) / 2."
+            )
+
+
 def increasing(name: str, value) -> None:
     """Refuse times that do not increase strictly."""
     if concrete(value):

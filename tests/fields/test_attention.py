@@ -79,7 +79,7 @@ def test_fields_form_a_vector_space(mu):
     ("make", "words"),
     [
         (lambda: mf.SoftmaxAttention(np.ones((2, 3)), np.eye(3)), "`interaction` must have shape (3, 3); got (2, 3)"),
-        (lambda: mf.SoftmaxAttention(np.eye(3), np.eye(2)), "`value` must have shape (3, 3); got (2, 2)"),
+        (lambda: mf.SoftmaxAttention(np.eye(3), np.eye(2)), "`value` must have shape (k, 3); got (2, 2)"),
         (lambda: mf.UnnormalisedAttention(np.full((2, 2), np.inf), np.eye(2)), "`interaction` has 4 NaN"),
     ],
 )

@@ -4,3 +4,4 @@ from measureflow.energies.base import AbstractEnergy as AbstractEnergy
 from measureflow.energies.base import GradientFlow as GradientFlow
 from measureflow.energies.interaction import BilinearEnergy as BilinearEnergy
 from measureflow.energies.interaction import InteractionEnergy as InteractionEnergy
+from measureflow.energies.sinkhorn import SinkhornEnergy as SinkhornEnergy

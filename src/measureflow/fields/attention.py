@@ -1,35 +1,42 @@
 """Self-attention as a velocity field, with general interaction `A = K^T Q` and value `V`.
 
 With `L(a) = log ∫ e^{<a, y>} dmu(y)`, softmax attention moves a token with `V grad L(Ax)` and unnormalised attention
-with `V e^{L} grad L (Ax)`: the same two numbers, whatever the measure.
+with `V e^{L} grad L (Ax)`: the same two numbers, whatever the measure. L2 attention is softmax attention of a reweighted
+measure. Kernels that are not exponential go through `mu.ridge`.
 """
 
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Real
 from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractMeasure, Particles, Sequence
 
 
 class AbstractAttention(AbstractField):
-    """A field with an interaction `A` (scores `<Ax, y>`) and a value matrix `V`."""
+    """A field with an interaction `A` (scores `<Ax, y>`) and a value matrix `V`.
+
+    `V` may have fewer rows than columns when `MultiHead` projects the heads back.
+    """
 
     interaction: eqx.AbstractVar[Float[Array, "d d"]]
-    value: eqx.AbstractVar[Float[Array, "d d"]]
+    value: eqx.AbstractVar[Float[Array, "k d"]]
 
     def __check_init__(self):
         d = jnp.shape(self.interaction)[-1]
-        for name, matrix in (("interaction", self.interaction), ("value", self.value)):
-            checks.shaped(name, matrix, (d, d), "Both matrices act on tokens, so they are square and of one size.")
-            checks.finite(name, matrix)
+        checks.shaped("interaction", self.interaction, (d, d), "Scores <Ax, y> need a square matrix; A = K^T Q.")
+        checks.shaped("value", self.value, ("k", d), "The value matrix acts on tokens of the size of `interaction`.")
+        checks.finite("interaction", self.interaction)
+        checks.finite("value", self.value)
 
     @classmethod
-    def isotropic(cls, dim: int, beta: Real[ArrayLike, ""]) -> "AbstractAttention":
+    def isotropic(cls, dim: int, beta: Real[ArrayLike, ""] = 1.0) -> "AbstractAttention":
         """The model of the sphere papers: scores `beta <x, y>` and values as they are."""
         identity = jnp.eye(dim)
         return cls(checks.floating(beta).astype(identity.dtype) * identity, identity)
@@ -44,9 +51,9 @@ class SoftmaxAttention(AbstractAttention):
     """
 
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V grad L(Ax)`."""
         return mu.attend(xs @ self.interaction.T).mean @ self.value.T
 
@@ -60,9 +67,118 @@ class UnnormalisedAttention(AbstractAttention):
     """
 
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V e^L grad L (Ax)`."""
         seen = mu.attend(xs @ self.interaction.T)
         return jnp.exp(seen.log_mass)[:, None] * seen.mean @ self.value.T
+
+
+@final
+class L2Attention(AbstractField):
+    """Attention by distance: the softmax of `-|Qx - Ky|^2`.
+
+    `v(x) = ∫ V y k dmu / ∫ k dmu` with `k = e^{-|Qx - Ky|^2}`. On the unit sphere with `Q = K = sqrt(beta/2) I` it is
+    softmax attention at `beta`. castin:25
+    """
+
+    query: Float[Array, "h d"] = eqx.field(converter=checks.floating)
+    key: Float[Array, "h d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+
+    def __check_init__(self):
+        checks.shaped("query", self.query, ("h", "d"))
+        checks.shaped("key", self.key, self.query.shape, "Queries and keys are compared, so they have one shape.")
+        checks.shaped("value", self.value, ("k", self.query.shape[1]), "The value matrix acts on tokens.")
+        for name in ("query", "key", "value"):
+            checks.finite(name, getattr(self, name))
+
+    @classmethod
+    def isotropic(cls, dim: int, beta: Real[ArrayLike, ""] = 1.0) -> "L2Attention":
+        """The kernel `e^{-beta |x - y|^2 / 2}`, which on the unit sphere is that of softmax attention."""
+        identity = jnp.eye(dim)
+        root = jnp.sqrt(checks.floating(beta).astype(identity.dtype) / 2) * identity
+        return cls(root, root, identity)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+        """The velocity of softmax attention at `2 K^T Q x` on the measure `e^{-|Ky|^2} dmu(y)`."""
+        seen = mu.weigh(mu.potential(lambda y: -jnp.sum((y @ self.key.T) ** 2, -1)))
+        return seen.attend(2 * xs @ self.query.T @ self.key).mean @ self.value.T
+
+
+@final
+class KernelAttention(AbstractField):
+    """Attention with a user's own function of the score.
+
+    `v(x) = ∫ V y k(<Ax, y>) dmu(y)`, divided by `∫ k(<Ax, y>) dmu(y)` if `normalise`. For example
+    `KernelAttention(lambda s: 1 / (1 + s**2), normalise=True)`; `A` and `V` are the identity unless given.
+    """
+
+    score: Callable[[Float[Array, "*s"]], Float[Array, "*s"]]
+    normalise: bool = eqx.field(static=True, default=False)
+    interaction: Float[Array, "d d"] | None = eqx.field(default=None)
+    value: Float[Array, "k d"] | None = eqx.field(default=None)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+        """The velocity `V ∫ k(<Ax, y>) y dmu(y)`, normalised or not."""
+        mass, moment = mu.ridge(self.score, xs if self.interaction is None else xs @ self.interaction.T)
+        mean = moment / mass[:, None] if self.normalise else moment
+        return mean if self.value is None else mean @ self.value.T
+
+
+@final
+class SigmoidAttention(AbstractAttention):
+    """Attention with the logistic function of the score and no normalisation: `v(x) = ∫ V y s(<Ax, y>) dmu(y)`."""
+
+    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+        """The velocity `V ∫ s(<Ax, y>) y dmu(y)`."""
+        return mu.ridge(jax.nn.sigmoid, xs @ self.interaction.T)[1] @ self.value.T
+
+
+@final
+class LinearAttention(AbstractAttention):
+    """Attention with the score itself as kernel: `v(x) = V ∫ y y^T dmu(y) A x`; it can blow up in finite time."""
+
+    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+        """The velocity through the second moment, which is all that a linear kernel sees."""
+        second = mu.integrate(lambda ys: ys[:, :, None] * ys[:, None, :])
+        return xs @ self.interaction.T @ second @ self.value.T
+
+
+@final
+class ReLUAttention(AbstractAttention):
+    """Attention with the positive part of the score: `v(x) = ∫ V y max(0, <Ax, y>) dmu(y)`."""
+
+    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+        """The velocity `V ∫ max(0, <Ax, y>) y dmu(y)`."""
+        return mu.ridge(jax.nn.relu, xs @ self.interaction.T)[1] @ self.value.T
+
+
+@final
+class HardmaxAttention(AbstractAttention):
+    """The limit of softmax attention at zero temperature: each token looks only at the one it scores highest.
+
+    `v(x) = V y*` with `y*` the token of largest `<Ax, y>`. Ties: tokens whose scores agree with the top to a relative
+    `tie` are averaged by weight, which is the limit of the softmax. For particles only.
+    """
+
+    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    tie: float = eqx.field(static=True, default=1e-12)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+        """The value of the token that scores highest."""
+        tokens = mu.tokens if isinstance(mu, Sequence) else mu
+        if not isinstance(tokens, Particles):
+            raise TypeError(f"`HardmaxAttention` needs a measure with support points; got {type(mu).__name__}.")
+        return tokens.farthest(xs @ self.interaction.T, self.tie) @ self.value.T

@@ -2,6 +2,8 @@
 
 from measureflow.flows.evolve import evolve as evolve
 from measureflow.flows.evolve import legs as legs
+from measureflow.flows.layers import layers as layers
+from measureflow.flows.noise import Langevin as Langevin
 from measureflow.flows.solvers import RK4 as RK4
 from measureflow.flows.solvers import AbstractSolver as AbstractSolver
 from measureflow.flows.solvers import Adaptive as Adaptive

@@ -12,13 +12,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField
+from measureflow.fields.depth import jumps
+from measureflow.flows.noise import Langevin
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, Adaptive
-from measureflow.flows.stepping import Settled, largest
+from measureflow.flows.stepping import NoisyEuler, Settled, largest
 from measureflow.flows.trajectory import (
     BLOW_UP,
     DIVERGED,
@@ -42,6 +44,8 @@ def evolve(
     times: ArrayLike | Array,
     solver: AbstractSolver | None = None,
     *,
+    noise: Langevin | None = None,
+    key: PRNGKeyArray | int | None = None,
     engine: AbstractEngine | None = None,
     derivative: dfx.AbstractAdjoint | None = None,
     verify: bool = False,
@@ -51,17 +55,18 @@ def evolve(
     Solves `d mu/dt = mu.transport(field(t, ., mu))` from `times[0]`, where the measure is `mu0`, to `times[-1]`.
 
     - `solver`: `Adaptive()` unless given.
+    - `noise`: `Langevin(temperature)` adds Brownian motion inside the space; it needs a `key` and `Euler(dt)`.
     - `engine`: how kernel sums are computed; the measure's own unless given.
     - `derivative`: a diffrax adjoint; reverse mode unless given, `diffrax.ForwardMode()` for `jax.jvp`.
     - `verify`: run again with steps about twice as long and put an estimate of the error of the final state, the
-      largest over all coordinates, into `stats["error"]`.
+      largest over all coordinates, into `stats["error"]`. With noise both runs share the Brownian path.
     """
     field, mu0, times, solver = prepared(field, mu0, times, solver)
-    if engine is not None:
-        mu0 = eqx.tree_at(lambda mu: mu.engine, mu0, engine)
-    path = leg(field, mu0, times[0], times, solver, derivative)
+    mu0 = mu0 if engine is None else mu0.using(engine)
+    kicks = None if noise is None else noise.kicks(mu0, times[0], times[-1], solver, key)
+    path = leg(field, mu0, times[0], times, solver, kicks, derivative)
     if verify:
-        error = error_estimate(field, mu0, path.final, times[0], path.outcome.time, solver)
+        error = error_estimate(field, mu0, path.final, times[0], path.outcome.time, solver, kicks)
         path = eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
     return path.reached() if checks.concrete(path.frames) and np.ndim(path.frames) == 0 else path
 
@@ -88,19 +93,20 @@ def leg(
     start: Float[Array, ""],
     times: Float[Array, " k"],
     solver: AbstractSolver,
+    kicks: NoisyEuler | None = None,
     derivative: dfx.AbstractAdjoint | None = None,
 ) -> Trajectory:
     """Move a measure from a start to given times; `times[0]` may be the start itself."""
     solution = dfx.diffeqsolve(
         dfx.ODETerm(_rate),
-        Settled(solver.method()),
+        Settled(solver.method()) if kicks is None else kicks,
         start,
         times[-1],
         None,
         mu,
         field,
         saveat=dfx.SaveAt(subs=[dfx.SubSaveAt(ts=times), dfx.SubSaveAt(t1=True)]),
-        stepsize_controller=solver.controller(jnp.concatenate([start[None], times])),
+        stepsize_controller=solver.controller(jnp.concatenate([start[None], times]), jumps(field).astype(times.dtype)),
         event=dfx.Event(_overflows),
         adjoint=dfx.RecursiveCheckpointAdjoint(checkpoints=CHECKPOINTS) if derivative is None else derivative,
         max_steps=None,
@@ -127,6 +133,7 @@ def legs(
     times: Float[Array, " k"],
     solver: AbstractSolver,
     frames_per_leg: int,
+    kicks: NoisyEuler | None = None,
 ) -> Iterator[Trajectory]:
     """The legs of a flow, one after the other, until the last time or an early end.
 
@@ -135,7 +142,7 @@ def legs(
     """
     mu, start = mu0, times[0]
     for first in range(0, len(times), frames_per_leg):
-        path = leg(field, mu, start, times[first : first + frames_per_leg], solver).reached()
+        path = leg(field, mu, start, times[first : first + frames_per_leg], solver, kicks).reached()
         yield path
         if not path.outcome.ok:
             return
@@ -150,13 +157,14 @@ def error_estimate(
     start: Float[Array, ""],
     end: Float[Array, ""],
     solver: AbstractSolver,
+    kicks: NoisyEuler | None = None,
 ) -> Float[Array, ""]:
     """How far the final state may be from the exact one, from a second run with steps about twice as long.
 
     With a method of order `p` the coarse run is off by `2^p` times the error of the fine one, so the error is the
     difference divided by `2^p - 1` (Richardson). Infinite when the coarse run does not arrive.
     """
-    coarse = leg(field, mu0, start, jnp.stack([start, end]), solver.coarser())
+    coarse = leg(field, mu0, start, jnp.stack([start, end]), solver.coarser(), kicks)
     difference = jax.tree.map(jnp.subtract, final, coarse.final)
     return jnp.where(coarse.outcome.ok, largest(difference) / (2**solver.order - 1), jnp.inf)
 

@@ -30,8 +30,8 @@ class AbstractSolver(eqx.Module):
         """The diffrax method behind the solver."""
 
     @abc.abstractmethod
-    def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
-        """The step control, which lands on every stop."""
+    def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
+        """The step control, which lands on every stop and does not step across a jump of the field."""
 
     @abc.abstractmethod
     def coarser(self) -> "AbstractSolver":
@@ -51,9 +51,9 @@ class AbstractFixedStep(AbstractSolver):
         checks.finite("dt", self.dt)
         checks.positive("dt", self.dt)
 
-    def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
-        """Equal steps between the stops."""
-        return EvenSteps(self.dt, stops)
+    def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
+        """Equal steps between the stops; a step that ends at a jump ends just before it."""
+        return EvenSteps(self.dt, jnp.sort(jnp.concatenate([stops, jumps, jnp.nextafter(jumps, -jnp.inf)])))
 
     def coarser(self) -> AbstractSolver:
         """Double the step."""
@@ -112,12 +112,15 @@ class AbstractTolerance(AbstractSolver):
                 checks.finite(name, value)
                 checks.positive(name, value)
 
-    def controller(self, stops: Float[Array, " k"]) -> dfx.AbstractStepSizeController:
+    def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
         """Steps from the local error in the maximum norm: in a mean norm one token in a million could be lost."""
         if self.rtol is None or self.atol is None:
             raise ValueError("The tolerances are not filled in; call `resolve` first.")
         pid = dfx.PIDController(rtol=self.rtol, atol=self.atol, norm=largest)
-        return Resolved(controller=dfx.ClipStepSizeController(pid, step_ts=stops))  # pyright: ignore[reportCallIssue]
+        # A frame at a jump would add a step of one rounding error, from which the control recovers slowly.
+        stops = jnp.where(jnp.isin(stops, jumps), stops[0], stops)
+        clip = dfx.ClipStepSizeController(pid, step_ts=stops, jump_ts=jumps if len(jumps) else None)
+        return Resolved(controller=clip)  # pyright: ignore[reportCallIssue]
 
     def coarser(self) -> AbstractSolver:
         """Loosen by `2^order`: the local error is of that order in the step, so steps double."""

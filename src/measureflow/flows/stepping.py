@@ -3,6 +3,7 @@
 - `Settled` wraps any solver so that each step ends on the space; the rate is evaluated at the settled measure, so a
   Runge-Kutta method keeps its order on a curved space.
 - `EvenSteps` divides each interval between two stops into equal steps, so that frames are computed and not interpolated.
+- `NoisyEuler` adds Brownian kicks along geodesics.
 - `Resolved` ends an adaptive run whose steps have become too short to move time.
 """
 
@@ -113,6 +114,35 @@ class EvenSteps(dfx.AbstractStepSizeController):
         result = dfx.RESULTS.where(good, dfx.RESULTS.successful, dfx.RESULTS.dt_min_reached)
         next_t0 = jnp.where(good, t1, t0)
         return good, next_t0, self._next(next_t0), jnp.array(False), None, result
+
+
+class NoisyEuler(dfx.AbstractSolver):
+    """Euler steps along geodesics with Brownian kicks: weak order 1 on any space, and never off it.
+
+    The kicks are increments of one Brownian path over the whole run, so legs and step sizes share it.
+    """
+
+    term_structure: ClassVar[Any] = dfx.AbstractTerm
+    interpolation_cls: ClassVar[Any] = dfx.LocalLinearInterpolation
+    path: dfx.AbstractBrownianPath
+    size: Float[Array, ""]
+
+    def order(self, terms):
+        """One, in the weak sense."""
+        return 1
+
+    def init(self, terms, t0, t1, y0, args):
+        """There is nothing to remember between steps."""
+
+    def func(self, terms, t0, y0, args):
+        """The drift."""
+        return terms.vf(t0, y0, args)
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        """Drift and kick together along the geodesic."""
+        drift = terms.vf(t0, y0, args).points * terms.contr(t0, t1)
+        y1 = y0.advance(drift + self.size * self.path.evaluate(t0, t1))
+        return y1, None, {"y0": y0, "y1": y1}, None, dfx.RESULTS.successful
 
 
 class Resolved(dfx.AbstractAdaptiveStepSizeController):

@@ -2,3 +2,4 @@
 
 from measureflow.measures.base import AbstractMeasure as AbstractMeasure
 from measureflow.measures.particles import Particles as Particles
+from measureflow.measures.sequence import Sequence as Sequence

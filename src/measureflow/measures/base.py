@@ -1,17 +1,19 @@
 """What a measure must know so that a field can move it.
 
-A field never asks what kind of measure it sees: it calls `attend` (how covectors see the measure) and `integrate`
-(averages). The flow calls `transport`, the measure's own continuity equation, and `settle`.
+A field never asks what kind of measure it sees: it calls `attend` or `ridge` (how covectors see the measure), `weigh` and
+`potential` (reweighting) and `integrate` (averages). The flow calls `transport`, the measure's own continuity equation, and
+`settle`.
 """
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from measureflow.sums import Attended
+from measureflow.sums import AbstractEngine, Attended
 
 
 class AbstractMeasure(eqx.Module):
@@ -28,6 +30,24 @@ class AbstractMeasure(eqx.Module):
     def expect(self, integrand: Callable[[Float[Array, " d"]], Float[Array, "*shape"]]) -> Float[Array, "*shape"]:
         """The average of a function of one point: `∫ f dmu`."""
         return self.integrate(jax.vmap(integrand))
+
+    @abc.abstractmethod
+    def ridge(
+        self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
+    ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+        """Mass and moment for a kernel of the score: `∫ k(<a, y>) dmu(y)` and `∫ k(<a, y>) y dmu(y)`."""
+
+    @abc.abstractmethod
+    def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Any:
+        """What a function looks like on this measure, in the form that `weigh` takes."""
+
+    @abc.abstractmethod
+    def weigh(self, potential: Any) -> "AbstractMeasure":
+        """The measure `e^g dmu`, kept in the log domain and not normalised."""
+
+    @abc.abstractmethod
+    def using(self, engine: AbstractEngine) -> "AbstractMeasure":
+        """The measure with another engine for its kernel sums."""
 
     @abc.abstractmethod
     def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "AbstractMeasure":

@@ -61,14 +61,66 @@ class Particles(AbstractMeasure):
         """The kernel sum over all tokens, by the engine of the measure."""
         return self.engine.attend(covectors, self.points, self.log_weights)
 
+    def ridge(
+        self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
+    ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+        """The kernel sums over all tokens."""
+        weights = self.weights
+
+        def row(a):
+            share = weights * kernel(jnp.matmul(self.points, a, precision=jax.lax.Precision.HIGHEST))
+            return share.sum(), share @ self.points
+
+        return self.engine.rows(row, len(self.points), covectors)
+
+    def farthest(self, covectors: Float[Array, "m d"], tie: float = 1e-12) -> Float[Array, "m d"]:
+        """The token that each covector scores highest; tokens within `tie` of the top, relative to it, are averaged."""
+
+        def row(a):
+            scores = jnp.matmul(self.points, a, precision=jax.lax.Precision.HIGHEST)
+            top = scores.max()
+            share = jnp.where(scores >= top - tie * (1 + jnp.abs(top)), self.weights, 0.0)
+            return share @ self.points / share.sum()
+
+        return self.engine.rows(row, len(self.points), covectors)
+
+    def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, " n"]:
+        """The values of a function at the tokens."""
+        return f(self.points)
+
+    def weigh(self, potential: Float[Array, " n"]) -> "Particles":
+        """Add a potential to the log weights."""
+        return eqx.tree_at(lambda m: m.log_weights, self, self.log_weights + potential)
+
+    def using(self, engine: AbstractEngine) -> "Particles":
+        """The same tokens with another engine."""
+        return eqx.tree_at(lambda m: m.engine, self, engine)
+
+    def push(self, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> "Particles":
+        """The image of the tokens under a map of one point; it may leave the space."""
+        return eqx.tree_at(lambda m: m.points, self, jax.vmap(place)(self.points))
+
     def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
         """The weighted sum of a function over the tokens."""
         return jnp.tensordot(self.weights, integrand(self.points), axes=1)
 
     def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "Particles":
         """Each token follows its velocity inside the space; the weights stay."""
-        rate = jax.vmap(self.space.tangent)(self.points, velocity(self.points))
+        ambient = velocity(self.points)
+        checks.shaped(
+            "velocity", ambient, self.points.shape, "A field must give each token a velocity of its own size."
+        )
+        rate = jax.vmap(self.space.tangent)(self.points, ambient)
         return eqx.tree_at(lambda m: (m.points, m.log_weights), self, (rate, jnp.zeros_like(self.log_weights)))
+
+    def shift(self, displacement: Float[Array, "n d"]) -> "Particles":
+        """Each token moved by an ambient displacement; it may leave the space."""
+        return eqx.tree_at(lambda m: m.points, self, self.points + displacement)
+
+    def advance(self, displacement: Float[Array, "n d"]) -> "Particles":
+        """Each token moved along a geodesic by an ambient displacement made tangent."""
+        tangent = jax.vmap(self.space.tangent)(self.points, displacement)
+        return eqx.tree_at(lambda m: m.points, self, jax.vmap(self.space.exp)(self.points, tangent))
 
     def settle(self) -> "Particles":
         """Every token put back on the space."""

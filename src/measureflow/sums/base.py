@@ -4,16 +4,18 @@ For sources `y_j` with log weights `l_j` and a covector `a`,
 
     L(a) = log sum_j exp(<a, y_j> + l_j),        grad L(a) = sum_j y_j exp(<a, y_j> + l_j - L(a)).
 
-An engine computes both for a batch of covectors. Engines differ in memory and speed, not in the answer.
+An engine computes both for a batch of covectors, and any other function of a query and all sources row by row. Engines
+differ in memory and speed, not in the answer.
 """
 
 import abc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 
 class Attended(NamedTuple):
@@ -31,6 +33,13 @@ class AbstractEngine(eqx.Module):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean of the weighted sources seen by each covector."""
+
+    @abc.abstractmethod
+    def rows(self, row: Callable[..., PyTree[Array]], sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Any function of one query that looks at all sources, for a batch of queries.
+
+        `sources` is how many there are, so that an engine knows what a row costs.
+        """
 
 
 def attend_one(

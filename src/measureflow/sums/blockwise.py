@@ -1,10 +1,11 @@
 """Kernel sums over all pairs: at once for small clouds, block by block when the pairs would not fit in memory."""
 
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from measureflow.sums.base import AbstractEngine, Attended, attend_one
 
@@ -19,6 +20,10 @@ class Dense(AbstractEngine):
         """The log mass and tilted mean, through one `m x n` array."""
         return Attended(*jax.vmap(attend_one, in_axes=(0, None, None))(covectors, sources, log_weights))
 
+    def rows(self, row: Callable[..., PyTree[Array]], sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """All rows at once."""
+        return jax.vmap(row)(*queries)
+
 
 @final
 class Blockwise(AbstractEngine):
@@ -30,8 +35,11 @@ class Blockwise(AbstractEngine):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean, through blocks of bounded size."""
-        rows = max(1, self.pairs // len(sources))
-        if len(covectors) <= rows:
-            return Dense().attend(covectors, sources, log_weights)
-        one = jax.checkpoint(lambda a: attend_one(a, sources, log_weights))
-        return Attended(*jax.lax.map(one, covectors, batch_size=rows))
+        return Attended(*self.rows(lambda a: attend_one(a, sources, log_weights), len(sources), covectors))
+
+    def rows(self, row: Callable[..., PyTree[Array]], sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Rows in blocks; the backward pass computes each block again instead of keeping it."""
+        size = max(1, self.pairs // sources)
+        if len(jax.tree.leaves(queries)[0]) <= size:
+            return jax.vmap(row)(*queries)
+        return jax.lax.map(jax.checkpoint(lambda query: row(*query)), queries, batch_size=size)

@@ -1,0 +1,124 @@
+"""Several heads, masks and perceptrons: the other parts of a transformer layer."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Several
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.fields.base import AbstractField
+from measureflow.measures import AbstractMeasure, Particles, Sequence
+from measureflow.measures.sequence import default_positions, past
+
+
+def stacked(name: str, fields: Several[AbstractField]) -> AbstractField:
+    """Fields of one kind and shape as one field with a leading axis on every array."""
+    if not fields:
+        raise ValueError(f"`{name}` is empty; give at least one field.")
+    if len({jax.tree.structure(field) for field in fields}) > 1:
+        kinds = ", ".join(sorted({type(field).__name__ for field in fields}))
+        raise ValueError(
+            f"`{name}` must be of one kind to be stacked; got {kinds}. Fields of different kinds add: `a + b`."
+        )
+    shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(field)] for field in fields]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError(f"`{name}` must have arrays of one shape; got {shapes}.")
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *fields)
+
+
+@final
+class MultiHead(AbstractField):
+    """The sum of several heads, each projected back: `v(x) = sum_h W_h v_h(x)`.
+
+    Heads are fields of one kind. `projections` `(H, d, k)` are the output matrices `W_h`; without them the heads add.
+    """
+
+    heads: AbstractField
+    projections: Float[Array, "H d k"] | None
+
+    def __init__(self, heads: Several[AbstractField], projections: ArrayLike | Array | None = None):
+        self.heads = stacked("heads", heads)
+        self.projections = None if projections is None else checks.floating(projections)
+        if self.projections is not None:
+            checks.shaped("projections", self.projections, (len(heads), "d", "k"), "There is one output matrix a head.")
+            checks.finite("projections", self.projections)
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """Add the projected velocities of the heads."""
+        each = eqx.filter_vmap(lambda head: head(t, xs, mu))(self.heads)
+        if self.projections is None:
+            return each.sum(0)
+        return jnp.einsum("hmk,hdk->md", each, self.projections, precision=jax.lax.Precision.HIGHEST)
+
+
+@final
+class ALiBi(eqx.Module):
+    """A penalty on looking far back: `-slope (s - r)` added to the score of a query at `s` for a key at `r`.
+
+    Positions run over `[0, 1]`, so a penalty of `m` per token in a sequence of `n` is the slope `m n`.
+    """
+
+    slope: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def __call__(self, query: Float[Array, ""], keys: Float[Array, " n"]) -> Float[Array, " n"]:
+        """What is added to the scores of the keys for a query at a position."""
+        return -self.slope * (query - keys)
+
+
+@final
+class Causal(AbstractField):
+    """Attention of each token on the past: token `i` sees the tokens at positions up to its own.
+
+    On a `Sequence` positions are those of the sequence, and equal positions see each other; on plain particles the index
+    is the position. It is evaluated at the tokens of the measure. Not a gradient flow.
+    """
+
+    attention: AbstractField
+    bias: ALiBi | None = None
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocity of each token on what it sees."""
+        tokens, positions = _in_order(mu)
+        checks.shaped("xs", xs, tokens.points.shape, "`Causal` is evaluated at the tokens, whose positions it knows.")
+
+        def row(x, position):
+            seen = past(tokens, positions, position)
+            if self.bias is not None:
+                seen = seen.weigh(self.bias(position, positions))
+            return self.attention(t, x[None], seen)[0]
+
+        return tokens.engine.rows(row, len(xs), xs, positions)
+
+
+def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"]]:
+    if isinstance(mu, Sequence):
+        return mu.tokens, mu.positions
+    if isinstance(mu, Particles):
+        return mu, default_positions(mu)
+    raise TypeError(f"`Causal` needs tokens with an order: a `Sequence` or `Particles`; got {type(mu).__name__}.")
+
+
+@final
+class Perceptron(AbstractField):
+    """The other half of a layer, acting on each token alone: `v(x) = W s(U x + b)`, with `s` the positive part unless given."""
+
+    W: Float[Array, "d h"] = eqx.field(converter=checks.floating)
+    U: Float[Array, "h d"] = eqx.field(converter=checks.floating)
+    b: Float[Array, " h"] = eqx.field(converter=checks.floating)
+    activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.relu)
+
+    def __check_init__(self):
+        h, d = jnp.shape(self.U)
+        checks.shaped(
+            "W", self.W, (d, h), "It maps the hidden units back to tokens, so its shape is that of `U` turned."
+        )
+        checks.shaped("b", self.b, (h,), "There is one bias for each hidden unit.")
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocity `W s(U x + b)`."""
+        return self.activation(xs @ self.U.T + self.b[None]) @ self.W.T

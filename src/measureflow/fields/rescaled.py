@@ -1,0 +1,34 @@
+"""Tokens in a frame that grows with them: the clusters of unnormalised space."""
+
+from typing import final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Real
+from numpy.typing import ArrayLike
+
+from measureflow.fields.attention import SoftmaxAttention
+from measureflow.fields.base import AbstractField
+from measureflow.measures import AbstractMeasure
+
+
+@final
+class Rescaled(AbstractField):
+    """Softmax attention for the tokens `z = e^{-tV} x`, which stay bounded while `x` grows.
+
+    `z_i' = sum_j P_ij V (z_j - z_i)` with scores `<A e^{tV} z_i, e^{tV} z_j>`; the two frames agree at `t = 0`. Scores grow
+    like `e^{2t}` but only their differences to the largest count. geshkovski:23
+    """
+
+    attention: SoftmaxAttention
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocity `V (grad L(e^{tV^T} A e^{tV} z) - z)`."""
+        A, V = self.attention.interaction, self.attention.value
+        growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * V)
+        return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T
+
+    def scores(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], ys: Float[Array, "n d"]) -> Float[Array, "m n"]:
+        """The scores `<A e^{tV} x, e^{tV} y>` of all pairs, for small clouds."""
+        growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * self.attention.value)
+        return xs @ (growth.T @ self.attention.interaction @ growth).T @ ys.T

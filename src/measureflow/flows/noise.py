@@ -1,0 +1,46 @@
+"""Langevin tokens: Brownian motion inside the space, on top of the flow."""
+
+from typing import Any, final
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from measureflow import checks
+from measureflow.flows.solvers import AbstractSolver, Euler
+from measureflow.flows.stepping import NoisyEuler
+from measureflow.measures.particles import as_key
+
+
+@final
+class Langevin(eqx.Module):
+    """Noise at a temperature: `dX = v dt + sqrt(2 temperature) dB`, so that the law diffuses with `temperature` times the
+    Laplacian of the space. The inverse temperature is the kappa of the papers.
+    """
+
+    temperature: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    def __check_init__(self):
+        checks.finite("temperature", self.temperature)
+        checks.positive("temperature", self.temperature)
+
+    def kicks(
+        self,
+        mu: Any,
+        start: Float[Array, ""],
+        end: Float[Array, ""],
+        solver: AbstractSolver,
+        key: PRNGKeyArray | int | None,
+    ) -> NoisyEuler:
+        """The stepping that adds this noise: one Brownian path over the whole run, fine enough for the step."""
+        if not isinstance(solver, Euler):
+            raise ValueError(f"`noise` needs fixed Euler steps, `solver=Euler(dt)`; got {type(solver).__name__}.")
+        if key is None:
+            raise ValueError("`noise` needs a `key`: a JAX key or an integer seed.")
+        points = mu.points
+        path = dfx.VirtualBrownianTree(
+            start, end, tol=solver.dt / 4, shape=jax.ShapeDtypeStruct(points.shape, points.dtype), key=as_key(key)
+        )
+        return NoisyEuler(path, jnp.sqrt(2 * self.temperature).astype(points.dtype))
