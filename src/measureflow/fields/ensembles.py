@@ -42,4 +42,4 @@ def ornstein_uhlenbeck(
         w = fade * w + spread * jnp.sqrt(1 - fade**2) * noise
         return w, w
 
-    return centre + jax.lax.scan(step, jnp.zeros_like(centre), (decay, noises))[1]
+    return centre[None] + jax.lax.scan(step, jnp.zeros_like(centre), (decay, noises))[1]

@@ -96,7 +96,11 @@ def leg(
     kicks: NoisyEuler | None = None,
     derivative: dfx.AbstractAdjoint | None = None,
 ) -> Trajectory:
-    """Move a measure from a start to given times; `times[0]` may be the start itself."""
+    """Move a measure from a start to given times; `times[0]` may be the start itself.
+
+    The field is seen on the half-open interval up to the last time, where it may jump.
+    """
+    before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
     solution = dfx.diffeqsolve(
         dfx.ODETerm(_rate),
         Settled(solver.method()) if kicks is None else kicks,
@@ -104,7 +108,7 @@ def leg(
         times[-1],
         None,
         mu,
-        field,
+        (field, before_end),
         saveat=dfx.SaveAt(subs=[dfx.SubSaveAt(ts=times), dfx.SubSaveAt(t1=True)]),
         stepsize_controller=solver.controller(jnp.concatenate([start[None], times]), jumps(field).astype(times.dtype)),
         event=dfx.Event(_overflows),
@@ -115,7 +119,7 @@ def leg(
     measures, last = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
     time = solution.ts[1][0]  # pyright: ignore[reportOptionalSubscript]
     final = jax.tree.map(lambda leaf: leaf[0], last)
-    speed = largest(_rate(time, final, field))
+    speed = largest(_rate(time, final, (field, before_end)))
     return Trajectory(
         times=times,
         measures=measures,
@@ -174,9 +178,10 @@ def precision(tree: PyTree) -> np.dtype:
     return jnp.result_type(*jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
 
 
-def _rate(t, mu, field):
+def _rate(t, mu, args):
+    field, before_end = args
     mu = mu.settle()
-    return mu.transport(lambda xs: field(t, xs, mu))
+    return mu.transport(lambda xs: field(jnp.minimum(t, before_end), xs, mu))
 
 
 def _overflows(t, mu, args, **_):

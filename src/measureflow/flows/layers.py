@@ -32,8 +32,10 @@ def layers(field: AbstractField, mu0: AbstractMeasure, depth: int, step: Real[Ar
 
 @eqx.filter_jit
 def _layers(field, mu0, depth: int, step: Float[Array, ""]) -> Trajectory:
+    times = step * jnp.arange(depth + 1, dtype=step.dtype)
+
     def layer(mu, k):
-        new = mu.shift(step * at_layer(field, k)(k * step, mu.points, mu)).settle()
+        new = mu.shift(step * at_layer(field, k)(times[k], mu.points, mu)).settle()
         good = jnp.isfinite(largest(new))
         return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, mu), (new, good)
 
@@ -42,13 +44,13 @@ def _layers(field, mu0, depth: int, step: Float[Array, ""]) -> Trajectory:
     reached = jnp.cumprod(good).sum()
     last = at_layer(field, depth - 1)
     return Trajectory(
-        times=step * jnp.arange(depth + 1),
+        times=times,
         measures=measures,
         final=final,
         outcome=Outcome(
             jnp.where(reached == depth, REACHED, DIVERGED),
-            step * reached,
-            largest(last(step * reached, final.points, final)),
+            times[reached],
+            largest(last(times[reached], final.points, final)),
         ),
         frames=reached + 1,
         costs={"steps": reached, "rejected": depth - reached},
