@@ -33,6 +33,15 @@ BAD = {
     "tolerance not used": ({"solver": "rk4", "dt": "1", "rtol": "1e-3"}, "takes its step from `dt`"),
     "flat sphere": ({"dim": "1"}, "the circle is dim 2"),
     "tolerance too tight": ({"rtol": "1e-17"}, "`rtol` must be at least 2.2e-15"),
+    "equal heads": ({"heads": "2"}, "choose random `weights`"),
+    "bias of nothing": ({"alibi": "1"}, "add `mask` causal"),
+    "growing radii": ({"norm": "pre"}, "choose `space` euclidean"),
+    "step of nothing": ({"alpha": "2"}, "`alpha` is for `norm` ngpt"),
+    "switch of nothing": ({"switch": "2"}, "`switch` is for `norm` mix"),
+    "nothing to draw": ({"schedule": "resampled"}, "choose random `weights`"),
+    "noise and adaptive": ({"noise": "0.1"}, "`solver` euler and `dt`"),
+    "layers and steps": ({"layers": "3", "dt": "0.1", "solver": "rk4"}, "one frame a layer"),
+    "masked sinkhorn": ({"attention": "sinkhorn", "mask": "causal"}, "drop `mask`"),
     "one frame": ({"frames": "1"}, "greater than or equal to 2"),
 }
 
@@ -118,3 +127,26 @@ def test_a_saved_configuration_reads_back_the_same(tmp_path):
     (tmp_path / "config.toml").write_text(config.to_toml())
     again = read(Simulation, {}, str(tmp_path / "config.toml"))
     assert again == config.model_copy(update={"out": None})
+
+
+def test_a_stack_of_matrices_is_a_field_of_heads(in_folder):
+    rng = np.random.default_rng(0)
+    Q, K, V = rng.normal(size=(3, 2, 3, 3))
+    np.savez("heads.npz", Q=Q, K=K, V=V)
+    problem = build(read(Simulation, {"matrices": "heads.npz", "n": 5}))
+    x = np.asarray(problem.start.points)
+    expected = 0
+    for q, k, v in zip(Q, K, V, strict=True):
+        kernel = np.exp((x @ q.T) @ (x @ k.T).T)
+        expected = expected + kernel / kernel.sum(1, keepdims=True) @ x @ v.T / 2
+    np.testing.assert_allclose(problem.field(0.0, problem.start.points, problem.start), expected, rtol=1e-12)
+
+
+def test_drawn_weights_depend_on_the_seed_and_the_turn():
+    words = {"weights": "goe", "schedule": "resampled", "period": 1, "time": 3, "n": 5}
+    one, again, other = (build(read(Simulation, words | {"seed": seed})).field for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.fields.interaction, again.fields.interaction)
+    assert not np.allclose(one.fields.interaction, other.fields.interaction)
+    assert not np.allclose(one.fields.interaction[0], one.fields.interaction[1])
+    assert one.fields.interaction.shape == (3, 3, 3)
+    np.testing.assert_allclose(one.jumps, [1.0, 2.0])

@@ -37,6 +37,9 @@ def main(argv: list[str] | None = None) -> int:
         return importlib.import_module(f"measureflow.cli.{command}").main(rest)
     except InputError as error:
         return complain(*error.sentences)
+    except BrokenPipeError:  # whoever read our output has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         sys.stdout.flush()
         sys.stderr.flush()

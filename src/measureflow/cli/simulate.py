@@ -61,17 +61,19 @@ def _table(config: Simulation, progress: "Progress"):
     from measureflow.diagnostics import changes, clusters, order_parameter
 
     table = Table(show_header=False, title=None)
-    found = clusters(progress.final, config.tolerance)
+    found = clusters(progress.seen(progress.final), config.tolerance)
     sizes = ", ".join(map(str, found.sizes[:12])) + (", ..." if len(found.sizes) > 12 else "")
     table.add_row("clusters", f"{len(found.sizes)} (sizes {sizes})")
     if merges := changes(progress.times, progress.clusters):
         last = merges[-1]
         table.add_row("last change", f"to {last.clusters} clusters between t = {last.after:.4g} and {last.before:.4g}")
     table.add_row("energy", f"{progress.energy[0]:.6g} to {progress.energy[-1]:.6g}")
-    order = [float(order_parameter(mu)) for mu in (progress.start, progress.final)]
+    order = [float(order_parameter(progress.seen(mu))) for mu in (progress.start, progress.final)]
     table.add_row("order parameter", f"{order[0]:.4g} to {order[1]:.4g}")
     if "error" in progress.stats:
         table.add_row("error estimate", f"{progress.stats['error']:.2g} in the final coordinates")
+    if "marginal_error" in progress.stats:
+        table.add_row("marginal error", f"{progress.stats['marginal_error']:.2g} of the Sinkhorn kernel")
     table.add_row("steps", f"{progress.stats['steps']} and {progress.stats['rejected']} rejected")
     table.add_row("seconds", f"{progress.seconds:.1f}")
     return table
@@ -84,9 +86,12 @@ def _pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
     from measureflow.plotting import movie, run_figure
     from measureflow.runs.reading import open as open_run
 
+    final = progress.seen(progress.final)
+    space, weights = final.space, np.asarray(final.weights)
     points = open_run(progress.path).data.points.values
-    space, weights = progress.final.space, np.asarray(progress.final.weights)
-    labels = clusters(progress.final, config.tolerance).labels
+    if space != progress.final.space:
+        points = points / np.linalg.norm(points, axis=-1, keepdims=True)
+    labels = clusters(final, config.tolerance).labels
     title = _title(config, *points.shape[1:])
     figure = run_figure(
         progress.times, points, space, progress.energy, progress.clusters, labels, title, weights=weights
@@ -100,7 +105,17 @@ def _pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
 
 
 def _title(config: Simulation, n: int, dim: int) -> str:
-    scores = f"β = {config.beta:g}" if config.matrices is None else f"matrices of {config.matrices}"
     raised = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
     where = f"S{dim - 1}" if config.space == "sphere" else f"R{dim}"
-    return f"{n} tokens on {where.translate(raised)}, {config.attention} attention, {scores}"
+    parts = [
+        f"{n} tokens on {where.translate(raised)}",
+        f"{'causal ' if config.mask == 'causal' else ''}{config.attention} attention",
+        f"β = {config.beta:g}" if config.matrices is None else f"matrices of {config.matrices}",
+        *([f"{config.heads} heads"] if config.heads > 1 else []),
+        *([f"{config.norm} norm (directions)"] if config.norm != "none" else []),
+        *([f"{config.schedule} weights"] if config.schedule != "constant" else []),
+        *([f"MLP of {config.mlp}"] if config.mlp else []),
+        *([f"temperature {config.noise:g}"] if config.noise is not None else []),
+        *([f"{config.layers} layers"] if config.layers else []),
+    ]
+    return ", ".join(parts)

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Real
 from numpy.typing import ArrayLike
 
+from measureflow import checks
+
 
 def gaussian(key: PRNGKeyArray, dim: int, rows: int | None = None) -> Float[Array, "r d"]:
     """Independent entries of variance `1 / dim`; singular values lie in `[0, 2]` as the dimension grows."""
@@ -34,6 +36,7 @@ def ornstein_uhlenbeck(
 
     `dW = rate (centre - W) dt + spread sqrt(2 rate) dB`, started at the centre; its stationary deviation is `spread`.
     """
+    rate, spread = checks.floating(rate), checks.floating(spread)
     decay = jnp.exp(-rate * jnp.diff(times, prepend=times[:1]))
     noises = jax.random.normal(key, (len(times), *centre.shape))
 

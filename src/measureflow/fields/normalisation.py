@@ -128,7 +128,9 @@ class MixNorm(AbstractScheme, AbstractSwitching):
         self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
     ) -> Float[Array, "m d"]:
         """The velocity of the scheme that is on."""
-        return jnp.where(t < self.switch, PostNorm().velocity(t, xs, seen), PreNorm().velocity(t, xs, seen))
+        return jnp.where(
+            jnp.asarray(t) < self.switch, PostNorm().velocity(t, xs, seen), PreNorm().velocity(t, xs, seen)
+        )
 
 
 @final
@@ -152,7 +154,7 @@ class SqrtDepth(AbstractScheme):
         self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
     ) -> Float[Array, "m d"]:
         """The velocity of Post-LN over the root of the depth."""
-        return PostNorm().velocity(t, xs, seen) / jnp.sqrt(1 + t)
+        return PostNorm().velocity(t, xs, seen) / jnp.sqrt(1 + jnp.asarray(t, xs.dtype))
 
 
 @final

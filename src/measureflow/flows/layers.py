@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float, Int, Real
 from numpy.typing import ArrayLike
 
 from measureflow import checks
@@ -15,34 +15,37 @@ from measureflow.flows.trajectory import DIVERGED, REACHED, Outcome, Trajectory
 from measureflow.measures import AbstractMeasure
 
 
-def layers(field: AbstractField, mu0: AbstractMeasure, depth: int, step: Real[ArrayLike, ""] = 1.0) -> Trajectory:
+def layers(
+    field: AbstractField, mu0: AbstractMeasure, depth: int, step: Real[ArrayLike, ""] = 1.0, *, first: int = 0
+) -> Trajectory:
     """The residual network itself: `x <- settle(x + step v(x))`, with layer `k` of every `Layered` part at layer `k`.
 
     The velocity is the raw one of the field, and `settle` is the normalisation after the residual: on the sphere a layer
-    divides `x + step v` by its norm. Times are `k step`; as the step falls the layers follow `evolve` at order one.
+    divides `x + step v` by its norm. Times are `k step`; as the step falls the layers follow `evolve` at order one. A stack
+    may be run in pieces: `first` is the index of the first layer.
     """
     if depth < 1:
         raise ValueError(f"`depth` must be at least 1; got {depth}.")
     checks.positive("step", step)
     dtype = precision(mu0)
     field = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
-    path = _layers(field, mu0, depth, jnp.asarray(step, dtype))
+    path = _layers(field, mu0, depth, jnp.asarray(step, dtype), jnp.asarray(first))
     return path.reached() if checks.concrete(path.frames) and path.frames.ndim == 0 else path
 
 
 @eqx.filter_jit
-def _layers(field, mu0, depth: int, step: Float[Array, ""]) -> Trajectory:
-    times = step * jnp.arange(depth + 1, dtype=step.dtype)
+def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""]) -> Trajectory:
+    times = step * (first + jnp.arange(depth + 1)).astype(step.dtype)
 
     def layer(mu, k):
-        new = mu.shift(step * at_layer(field, k)(times[k], mu.points, mu)).settle()
+        new = mu.shift(step * at_layer(field, first + k)(times[k], mu.points, mu)).settle()
         good = jnp.isfinite(largest(new))
         return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, mu), (new, good)
 
     final, (measures, good) = jax.lax.scan(layer, mu0, jnp.arange(depth))
     measures = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), mu0, measures)
     reached = jnp.cumprod(good).sum()
-    last = at_layer(field, depth - 1)
+    last = at_layer(field, first + depth - 1)
     return Trajectory(
         times=times,
         measures=measures,

@@ -90,6 +90,11 @@ class Trajectory(eqx.Module):
     def __iter__(self) -> Iterator[AbstractMeasure]:
         return (self.at(i) for i in range(len(self)))
 
+    def since(self, first: int) -> "Trajectory":
+        """The trajectory without its first frames."""
+        rest = jax.tree.map(lambda leaf: leaf[first:], (self.times, self.measures))
+        return eqx.tree_at(lambda path: (path.times, path.measures, path.frames), self, (*rest, self.frames - first))
+
     def reached(self) -> "Trajectory":
         """The trajectory without the frames that were not reached."""
         keep = int(self.frames)

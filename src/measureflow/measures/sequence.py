@@ -134,4 +134,6 @@ def default_positions(tokens: Particles) -> Float[Array, " n"]:
 
 def past(tokens: Particles, positions: Float[Array, " n"], position: Real[ArrayLike, ""]) -> Particles:
     """The tokens at positions up to a given one, not normalised; the others keep no weight."""
-    return tokens.weigh(jnp.where(positions <= position, jnp.zeros_like(positions), -jnp.inf))
+    return tokens.weigh(
+        jnp.where(positions <= jnp.asarray(position, positions.dtype), jnp.zeros_like(positions), -jnp.inf)
+    )

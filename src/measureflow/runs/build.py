@@ -1,24 +1,26 @@
 """From a configuration to the objects of a flow: the one table between words and types."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from measureflow.energies import BilinearEnergy, InteractionEnergy
-from measureflow.energies.base import AbstractEnergy
-from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
-from measureflow.flows import RK4, AbstractSolver, Adaptive, Euler, Heun, Stiff
+from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEnergy
+from measureflow.fields import AbstractField, Unit
+from measureflow.flows import RK4, AbstractSolver, Adaptive, Euler, Heun, Langevin, Stiff, Trajectory, layers, legs
 from measureflow.flows.evolve import prepared
+from measureflow.flows.stepping import NoisyEuler
 from measureflow.measures import Particles
 from measureflow.runs.config import FIXED_STEP, LAWS, InputError, Simulation
+from measureflow.runs.weights import Head, field_of
 from measureflow.spaces import AbstractSpace, Euclidean, Sphere
 
 SPACES = {"sphere": Sphere, "euclidean": Euclidean}
-ATTENTIONS = {"softmax": SoftmaxAttention, "unnormalised": UnnormalisedAttention}
 SOLVERS = {"adaptive": Adaptive, "stiff": Stiff, "euler": Euler, "heun": Heun, "rk4": RK4}
 
 BLOBS, SPREAD = 5, 0.2
@@ -26,56 +28,87 @@ BLOBS, SPREAD = 5, 0.2
 
 
 class Problem(NamedTuple):
-    """Everything a flow needs, and the energy to watch."""
+    """Everything a flow needs, the energy to watch, and how tokens are looked at."""
 
-    field: AbstractAttention
+    config: Simulation
+    field: AbstractField
     start: Particles
     times: Float[Array, " k"]
     solver: AbstractSolver
+    kicks: NoisyEuler | None
     energy: AbstractEnergy
+
+    def legs(self) -> Iterator[Trajectory]:
+        """The legs of the run, continuous or layer by layer."""
+        if self.config.layers:
+            return self._layers()
+        return legs(self.field, self.start, self.times, self.solver, self.config.frames_per_leg, self.kicks)
+
+    def _layers(self) -> Iterator[Trajectory]:
+        mu, first, step = self.start, 0, self.times[1] - self.times[0]
+        while first < self.config.layers:
+            depth = min(self.config.frames_per_leg, self.config.layers - first)
+            path = layers(self.field, mu, depth, step, first=first)
+            yield path if first == 0 else path.since(1)
+            if not path.outcome.ok:
+                return
+            mu, first = path.final, first + depth
+
+    def seen(self, mu: Particles) -> Particles:
+        """The tokens as they are looked at: their directions where a norm leaves radii free."""
+        if self.config.norm == "none" or self.config.space == "sphere":
+            return mu
+        sphere = Sphere(mu.space.dim)
+        return eqx.tree_at(lambda m: m.space, mu.push(Unit()), sphere)
 
 
 def build(config: Simulation) -> Problem:
     """The flow that a configuration describes."""
     try:
         start = _start(config)
-        field, energy = _attention(config, start.space.dim)
-        times = jnp.linspace(0.0, config.time, config.frames)
+        given = None if config.matrices is None else _matrices(config.matrices, start.space.dim)
+        field = field_of(config, start.space.dim, given)
+        times = jnp.linspace(0.0, config.time, config.frame_count)
         parts = prepared(field, start, times, _solver(config))
+        kicks = _kicks(config, start, parts[2], parts[3])
     except InputError:
         raise
     except ValueError as error:
         raise InputError(str(error)) from None
-    return Problem(*parts, energy)  # pyright: ignore[reportArgumentType]
+    energy = InteractionEnergy(config.beta) if given is None else BilinearEnergy(given[0][0])
+    return Problem(config, *parts, kicks, energy)  # pyright: ignore[reportArgumentType]
 
 
 def _solver(config: Simulation) -> AbstractSolver:
     return SOLVERS[config.solver](config.dt if config.solver in FIXED_STEP else config.rtol)
 
 
-def _attention(config: Simulation, dim: int) -> tuple[AbstractAttention, AbstractEnergy]:
-    kind = ATTENTIONS[config.attention]
-    if config.matrices is None:
-        return kind.isotropic(dim, config.beta), InteractionEnergy(config.beta)
-    A, V = _matrices(config.matrices, dim)
-    return kind(A, V), BilinearEnergy(A)
+def _kicks(
+    config: Simulation, start: Particles, times: Float[Array, " k"], solver: AbstractSolver
+) -> NoisyEuler | None:
+    if config.noise is None:
+        return None
+    key = jax.random.fold_in(jax.random.key(config.seed), 2 * 10**6)
+    return Langevin(config.noise).kicks(start, times[0], times[-1], solver, key)
 
 
-def _matrices(file: str, dim: int) -> tuple[np.ndarray, np.ndarray]:
+def _matrices(file: str, dim: int) -> list[Head]:
+    """The heads of a file: matrices, or stacks of them with one for each head."""
     held = _load(file)
     if not isinstance(held, dict):
         raise InputError(f"`matrices`: {file!r} must be an npz file with A, or Q and K, and optionally V.")
     unknown = set(held) - {"A", "Q", "K", "V"}
     if unknown or not ({"A"} <= set(held) or {"Q", "K"} <= set(held)) or ("A" in held and {"Q", "K"} & set(held)):
         raise InputError(f"`matrices`: {file!r} must hold A, or Q and K, and optionally V; it holds {sorted(held)}.")
-    A = held["A"] if "A" in held else held["K"].T @ held["Q"]
-    V = held.get("V", np.eye(dim))
+    stacks = {name: matrix[None] if matrix.ndim == 2 else matrix for name, matrix in held.items()}
+    A = stacks["A"] if "A" in stacks else np.swapaxes(stacks["K"], -1, -2) @ stacks["Q"]
+    V = stacks.get("V", np.broadcast_to(np.eye(dim), (len(A), dim, dim)))
     for name, matrix in (("A", A), ("V", V)):
-        if matrix.shape != (dim, dim):
+        if matrix.shape != (len(A), dim, dim):
             raise InputError(
-                f"`matrices`: {name} must be {dim} x {dim} for tokens with `dim` {dim}; got {matrix.shape}."
+                f"`matrices`: {name} must be {dim} x {dim} for tokens with `dim` {dim}; got {held.get(name, A).shape}."
             )
-    return A, V
+    return [(jnp.asarray(a), jnp.asarray(v)) for a, v in zip(A, V, strict=True)]
 
 
 def _start(config: Simulation) -> Particles:

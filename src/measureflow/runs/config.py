@@ -45,9 +45,36 @@ class Simulation(BaseModel):
     dim: PositiveInt = Field(3, description="ambient coordinates; the circle is the sphere with dim 2")
     space: Literal["sphere", "euclidean"] = Field("sphere", description="where tokens live")
     measure: Literal["particles"] = Field("particles", description="what moves")
-    attention: Literal["softmax", "unnormalised"] = Field("softmax", description="the attention variant")
+    attention: Literal["softmax", "unnormalised", "l2", "sinkhorn", "sigmoid", "linear", "relu", "hardmax"] = Field(
+        "softmax", description="the attention variant"
+    )
     beta: FiniteFloat = Field(9.0, description="inverse temperature: scores are beta <x, y>")
     matrices: str | None = Field(None, description="npz file with A, or Q and K, and optionally V, in place of beta")
+    weights: Literal["identity", "gaussian", "goe", "wigner"] = Field(
+        "identity", description="ensemble of A / beta and V, drawn with the seed"
+    )
+    heads: PositiveInt = Field(1, description="number of heads, which share the velocity equally; needs random weights")
+    mask: Literal["none", "causal"] = Field("none", description="what a token may see: all tokens, or those before it")
+    alibi: FiniteFloat | None = Field(
+        None, description="penalty on the distance of positions in [0, 1], for the causal mask"
+    )
+    norm: Literal["none", "post", "pre", "peri", "mix", "ngpt", "sqrt"] = Field(
+        "none", description="normalisation scheme; pre, peri and mix let radii grow and need the euclidean space"
+    )
+    alpha: Positive = Field(1.0, description="step of the ngpt scheme")
+    switch: Positive | None = Field(
+        None, description="when the mix scheme turns from post to pre; half the time unless given"
+    )
+    mlp: NonNegativeInt = Field(0, description="hidden units of a random perceptron added to attention")
+    schedule: Literal["constant", "resampled", "periodic", "oscillating", "wandering"] = Field(
+        "constant",
+        description="how weights change in time: drawn anew, in turns, as a cosine, as an Ornstein-Uhlenbeck path",
+    )
+    period: Positive = Field(1.0, description="time scale of the schedule")
+    noise: Positive | None = Field(None, description="temperature of Brownian noise; needs the euler solver")
+    layers: NonNegativeInt = Field(
+        0, description="run as a residual network of this depth instead of the continuous flow"
+    )
     init: str = Field(
         "uniform", description=f"initial law ({', '.join(LAWS)}) or a file of tokens ({', '.join(FILES)})"
     )
@@ -85,23 +112,75 @@ class Simulation(BaseModel):
 
     @model_validator(mode="after")
     def _agree(self) -> "Simulation":
-        if self.space == "sphere" and self.dim < 2:
-            raise ValueError("`dim` counts ambient coordinates, so a sphere needs at least 2; the circle is dim 2")
-        if self.solver in FIXED_STEP and self.dt is None:
-            raise ValueError(f"`solver` {self.solver!r} takes fixed steps: give their length with `dt`, such as 0.1")
-        if self.solver in FIXED_STEP and self.rtol is not None:
-            raise ValueError(f"`rtol` is for the adaptive solvers; {self.solver!r} takes its step from `dt`")
-        if self.solver not in FIXED_STEP and self.dt is not None:
-            raise ValueError(f"`dt` is for the solvers {', '.join(FIXED_STEP)}; {self.solver!r} takes `rtol`")
-        if self.matrices is not None and "beta" in self.model_fields_set:
-            raise ValueError("`beta` and `matrices` both set the scores: give one of them")
+        for broken, sentence in self._rules():
+            if broken:
+                raise ValueError(sentence)
         return self
+
+    def _rules(self) -> list[tuple[bool, str]]:
+        """What must not be, each with the sentence that says so."""
+        fixed = self.solver in FIXED_STEP
+        radial = self.norm in ("pre", "peri", "mix")
+        drawn = self.weights != "identity"
+        given = self.model_fields_set
+        return [
+            (
+                self.space == "sphere" and self.dim < 2,
+                "`dim` counts ambient coordinates, so a sphere needs at least 2; the circle is dim 2",
+            ),
+            (
+                not self.layers and fixed and self.dt is None,
+                f"`solver` {self.solver!r} takes fixed steps: give their length with `dt`, such as 0.1",
+            ),
+            (
+                fixed and self.rtol is not None,
+                f"`rtol` is for the adaptive solvers; {self.solver!r} takes its step from `dt`",
+            ),
+            (
+                not fixed and self.dt is not None,
+                f"`dt` is for the solvers {', '.join(FIXED_STEP)}; {self.solver!r} takes `rtol`",
+            ),
+            (
+                self.matrices is not None and bool({"beta", "weights", "heads"} & given),
+                "`beta`, `weights` and `heads` set what `matrices` also sets: give one of them",
+            ),
+            (
+                self.heads > 1 and not drawn,
+                "`heads` above 1 would all be equal: choose random `weights`, such as gaussian",
+            ),
+            (self.alibi is not None and self.mask != "causal", "`alibi` is a bias of the past: add `mask` causal"),
+            (radial and self.space == "sphere", f"`norm` {self.norm!r} lets radii grow: choose `space` euclidean"),
+            ("alpha" in given and self.norm != "ngpt", "`alpha` is for `norm` ngpt"),
+            ("switch" in given and self.norm != "mix", "`switch` is for `norm` mix"),
+            (
+                self.schedule in ("resampled", "periodic", "wandering") and not drawn,
+                f"`schedule` {self.schedule!r} draws weights again: choose random `weights`, such as gaussian",
+            ),
+            (
+                self.noise is not None and self.solver != "euler",
+                "`noise` needs fixed Euler steps: `solver` euler and `dt`",
+            ),
+            (
+                bool(self.layers) and bool({"solver", "rtol", "dt", "noise", "frames"} & given),
+                "`layers` sets the steps itself, one frame a layer: drop `solver`, `rtol`, `dt`, `noise` and `frames`",
+            ),
+            (
+                self.attention == "sinkhorn" and self.mask == "causal",
+                "`attention` sinkhorn needs every token to see every other: drop `mask`",
+            ),
+        ]
+
+    @property
+    def frame_count(self) -> int:
+        """How many frames a run keeps: those asked for, or one a layer and the start."""
+        return self.layers + 1 if self.layers else self.frames
 
     def to_toml(self) -> str:
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
-        values = self.model_dump(exclude={"out", "force"}, exclude_none=True)
-        if self.matrices is not None:
-            del values["beta"]
+        asked = self.model_fields_set | {"n", "dim", "beta", "time", "seed"}
+        values = {name: value for name, value in self.model_dump(exclude_none=True).items() if name in asked}
+        for name in ("out", "force", *(("beta",) if self.matrices is not None else ())):
+            values.pop(name, None)
         return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
 
 

@@ -15,7 +15,8 @@ import jax
 import numpy as np
 
 from measureflow.diagnostics import linked
-from measureflow.flows import Outcome, Trajectory, legs
+from measureflow.fields import SinkhornAttention
+from measureflow.flows import Outcome, Trajectory
 from measureflow.flows.evolve import error_estimate
 from measureflow.runs.build import Problem, build
 from measureflow.runs.config import InputError, Simulation
@@ -36,6 +37,7 @@ class Progress:
     outcome: Outcome | None = None
     start: Any = None
     final: Any = None
+    seen: Callable[[Any], Any] = lambda mu: mu
     seconds: float = 0.0
 
 
@@ -50,16 +52,16 @@ def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda prog
     progress = Progress(folder.path, start=problem.start, final=problem.start)
     watch(progress)
     try:
-        for path in _in_thread(
-            legs(problem.field, problem.start, problem.times, problem.solver, config.frames_per_leg)
-        ):
+        for path in _in_thread(problem.legs()):
             _save(folder, progress, path, problem, config)
             progress.seconds = time.perf_counter() - begun
             watch(progress)
-        if config.verify:
+        if config.verify and not config.layers:
             progress.stats["error"] = _error(problem, progress)
+        if isinstance(problem.field, SinkhornAttention):
+            progress.stats["marginal_error"] = float(problem.field.potentials(progress.final).error)
     except KeyboardInterrupt:
-        folder.save_info(_info(config, progress, f"Interrupted after {folder.frames} of {config.frames} frames."))
+        folder.save_info(_info(config, progress, f"Interrupted after {folder.frames} of {config.frame_count} frames."))
         raise
     progress.seconds = time.perf_counter() - begun
     folder.finish()
@@ -74,7 +76,7 @@ def _folder(config: Simulation, problem: Problem) -> RunFolder:
             path,
             config.to_toml(),
             force=config.force,
-            frames=config.frames,
+            frames=config.frame_count,
             frames_per_leg=config.frames_per_leg,
             weights=np.asarray(problem.start.weights),
             dim=problem.start.space.dim,
@@ -85,8 +87,11 @@ def _folder(config: Simulation, problem: Problem) -> RunFolder:
 
 def _save(folder: RunFolder, progress: Progress, path: Trajectory, problem: Problem, config: Simulation) -> None:
     points = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
-    energy = np.asarray(_energies(problem.energy, path.measures))
-    clusters = np.array([linked(frame, problem.start.space, config.tolerance).max() + 1 for frame in points], int)
+    seen = jax.vmap(problem.seen)(path.measures)  # pyright: ignore[reportArgumentType]
+    energy = np.asarray(_energies(problem.energy, seen))
+    clusters = np.array(
+        [linked(frame, seen.space, config.tolerance).max() + 1 for frame in np.asarray(seen.points)], int
+    )
     if len(path):
         folder.append(np.asarray(path.times), points, {"energy": energy, "clusters": clusters}, path.final)
     progress.times = np.concatenate([progress.times, path.times])
@@ -96,6 +101,7 @@ def _save(folder: RunFolder, progress: Progress, path: Trajectory, problem: Prob
         progress.stats[name] = progress.stats.get(name, 0) + path.stats[name]
     progress.stats |= {name: value for name, value in path.stats.items() if name not in ("steps", "rejected")}
     progress.outcome, progress.final = path.outcome, path.final
+    progress.seen = problem.seen
 
 
 @eqx.filter_jit
@@ -106,7 +112,10 @@ def _energies(energy, measures):
 def _error(problem: Problem, progress: Progress) -> float:
     assert progress.outcome is not None
     end = progress.outcome.time
-    return float(error_estimate(problem.field, problem.start, progress.final, problem.times[0], end, problem.solver))
+    estimate = error_estimate(
+        problem.field, problem.start, progress.final, problem.times[0], end, problem.solver, problem.kicks
+    )
+    return float(estimate)
 
 
 def _in_thread(items):

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from measureflow.fields import SoftmaxAttention
+from measureflow.fields import Causal, SoftmaxAttention
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
@@ -26,8 +26,8 @@ def layer(attention: SoftmaxAttention, tokens: Tokens) -> Tokens:
 
 
 def masked_layer(attention: SoftmaxAttention, tokens: Tokens) -> Tokens:
-    """Token `i` attends to the tokens up to itself: `f(x_1, ..., x_i)_i`."""
-    return jnp.concatenate([layer(attention, tokens[: i + 1])[i:] for i in range(len(tokens))])
+    """Token `i` attends to the tokens up to itself."""
+    return Causal(attention)(0.0, tokens, Particles(Euclidean(tokens.shape[1]), tokens))
 
 
 def matrix_attention(attention: SoftmaxAttention, tokens: Tokens) -> Tokens:

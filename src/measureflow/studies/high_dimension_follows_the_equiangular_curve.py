@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.fields import SoftmaxAttention
-from measureflow.flows import Euler, evolve
+from measureflow.flows import Euler, evolve, layers
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
@@ -35,12 +35,7 @@ def clustered_pairs(mu: AbstractMeasure) -> Float[Array, ""]:
 
 def by_layers(attention: SoftmaxAttention, mu: Particles, depth: int) -> Float[Array, " frames"]:
     """The shares over time in a residual network with step .1 and normalisation after each layer."""
-
-    def layer(mu, _):
-        moved = mu.points + 0.1 * attention(0.0, mu.points, mu)
-        return eqx.tree_at(lambda m: m.points, mu, moved).settle(), clustered_pairs(mu)
-
-    return jax.lax.scan(layer, mu, length=depth + 1)[1]
+    return layers(attention, mu, depth, 0.1).map(clustered_pairs)
 
 
 def by_flow(attention: SoftmaxAttention, mu: Particles, depth: int) -> Float[Array, " frames"]:

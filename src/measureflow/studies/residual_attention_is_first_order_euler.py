@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.fields import AbstractAttention, SoftmaxAttention
-from measureflow.flows import AbstractSolver, Adaptive, Euler, evolve
+from measureflow.flows import AbstractSolver, Adaptive, Euler, Trajectory, evolve, layers
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
@@ -18,23 +18,18 @@ CLAIM = Claim(
     reference="geshkovski:25",
 )
 
-DEPTHS = (16.0, 32.0, 64.0)
-
-
-def residual_stack(attention: AbstractAttention, mu: Particles, depth: Array) -> Float[Array, "n d"]:
-    """The output of `depth` layers `x + attention(x) / depth`."""
-
-    def layer(_, tokens):
-        return tokens + attention(0.0, tokens, Particles(mu.space, tokens)) / depth
-
-    return jax.lax.fori_loop(0, depth.astype(int), layer, mu.points)
+DEPTHS = (16, 32, 64)
 
 
 def flow_at_one(attention: AbstractAttention, mu: Particles, solver: AbstractSolver) -> Float[Array, "n d"]:
     """The tokens at time 1."""
-    final = evolve(attention, mu, [0.0, 1.0], solver).final
-    assert isinstance(final, Particles)
-    return final.points
+    return points_of(evolve(attention, mu, [0.0, 1.0], solver))
+
+
+def points_of(path: Trajectory) -> Float[Array, "n d"]:
+    """The tokens at the end of a flow."""
+    assert isinstance(path.final, Particles)
+    return path.final.points
 
 
 @eqx.filter_jit
@@ -42,9 +37,8 @@ def flow_at_one(attention: AbstractAttention, mu: Particles, solver: AbstractSol
 def outputs(key: Array) -> tuple[Float[Array, "depths n d"], Float[Array, "depths n d"], Float[Array, "n d"]]:
     """From one random start: the stacks of each depth, Euler's method with as many steps, and the flow."""
     attention, mu = SoftmaxAttention.isotropic(2, beta=1.0), Particles.iid(Euclidean(2), 8, key=key)
-    depths = jnp.array(DEPTHS)
-    stacks = jax.vmap(lambda depth: residual_stack(attention, mu, depth))(depths)
-    euler = jax.vmap(lambda depth: flow_at_one(attention, mu, Euler(1 / depth)))(depths)
+    stacks = jnp.stack([points_of(layers(attention, mu, depth, 1 / depth)) for depth in DEPTHS])
+    euler = jax.vmap(lambda dt: flow_at_one(attention, mu, Euler(dt)))(1 / jnp.array(DEPTHS, float))
     return stacks, euler, flow_at_one(attention, mu, Adaptive(1e-12, 1e-12))
 
 
