@@ -37,10 +37,12 @@ clean:
 $(BIN)/python:
 	$(if $(UV),$(UV) venv --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
 
-.venv/runtime: pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) -e .
+# The native kernel is compiled against the headers of the very jaxlib that will run it, hence without build isolation.
+.venv/runtime: pyproject.toml constraints.txt build_native.py src/measureflow/sums/native/attend.cc src/measureflow/sums/native/kernel.inc | $(BIN)/python
+	$(INSTALL) hatchling editables jaxlib
+	$(INSTALL) --no-build-isolation -e .
 	@touch $@
 
 .venv/dev: .venv/runtime
-	$(INSTALL) -e ".[dev]"
+	$(INSTALL) --no-build-isolation -e ".[dev]"
 	@touch $@

@@ -296,7 +296,9 @@ def test_an_engine_can_be_chosen_and_is_named():
     field = mf.SoftmaxAttention.isotropic(3, 4.0)
     default = mf.evolve(field, start, [0.0, 1.0])
     dense = mf.evolve(field, start, [0.0, 1.0], engine=mf.sums.Dense())
-    assert (default.stats["engine"], dense.stats["engine"]) == ("blockwise", "dense")
+    blockwise = mf.evolve(field, start, [0.0, 1.0], engine=mf.sums.Blockwise())
+    engines = [path.stats["engine"] for path in (default, dense, blockwise)]
+    assert engines == ["dense", "dense", "blockwise"]
     np.testing.assert_allclose(default.final.points, dense.final.points, atol=1e-12)
 
 

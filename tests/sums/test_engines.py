@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from measureflow.sums import Blockwise, Dense
+from measureflow.sums import Auto, Blockwise, Dense, Native, choice, choose, native
 
-ENGINES = [Dense(), Blockwise(), Blockwise(pairs=64), Blockwise(pairs=1)]
+NATIVE = [Native(), Native(threads=1), Native(level=0), Native(level=1)] if native.available() else []
+ENGINES = [Dense(), Blockwise(), Blockwise(pairs=64), Blockwise(pairs=1), Auto(), *NATIVE]
 
 
 def cloud(m, n, d, beta, seed=0):
@@ -51,3 +52,100 @@ def test_blockwise_never_holds_all_pairs_at_once(transform):
     compiled = jax.jit(transform(Blockwise(pairs=2**18).attend)).lower(*shapes).compile()
     # All pairs would take 8 n^2 = 134 MB; a few buffers of 2^18 scores take 2 MB each.
     assert compiled.memory_analysis().temp_size_in_bytes < 2e7
+
+
+def on_sphere(rng, n, d):
+    points = rng.normal(size=(n, d))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def clustered(rng, n, d):
+    centres = on_sphere(rng, 3, d)
+    points = centres[rng.integers(0, 3, n)] + 1e-3 * rng.normal(size=(n, d))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def two_alone(rng, n, d):
+    """Two tokens far from a crowd that outweighs them."""
+    points = np.eye(d)[0] + 1e-2 * rng.normal(size=(n, d))
+    points[: min(2, n - 1)] *= -1
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def doubled(rng, n, d):
+    return np.repeat(on_sphere(rng, n // 2 + 1, d), 2, axis=0)[:n]
+
+
+CLOUDS = {"uniform": on_sphere, "clustered": clustered, "two alone": two_alone, "doubled": doubled}
+SHAPES = [(1, 3), (2, 1), (2, 2), (37, 3), (300, 2), (301, 4), (300, 5), (257, 17), (520, 64)]
+
+
+@pytest.mark.parametrize("engine", [Dense(), Blockwise(pairs=1000), *NATIVE], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exact_engines_lose_a_few_roundings_and_no_more(engine, dtype):
+    """Within 10 eps (1 + |beta|) of float64, whatever the cloud, weights and temperature."""
+    rng = np.random.default_rng(0)
+    attend = jax.jit(engine.attend)
+    for (n, d), beta in zip(SHAPES, [0.0, -2.0, 1.0, 4.0, 1000.0, 64.0, 300.0, 9.0, 30.0], strict=True):
+        for cloud in CLOUDS.values():
+            y = cloud(rng, n, d).astype(dtype)
+            a = (beta * y).astype(dtype)
+            w = np.log(rng.uniform(1e-12, 1, n)).astype(dtype)
+            y64, scores = y.astype(float), a.astype(float) @ y.astype(float).T + w.astype(float)
+            log_mass = logsumexp(scores, axis=1)
+            mean = np.exp(scores - log_mass[:, None]) @ y64
+            seen = attend(*map(jnp.asarray, (a, y, w)))
+            # A score of size |beta| + |log w| has that many roundings of error, which the exponential keeps; summing adds a few.
+            bound = 10 * np.finfo(dtype).eps * (1 + abs(beta) + np.abs(w).max())
+            assert np.abs(np.asarray(seen.log_mass, float) - log_mass).max() < bound
+            assert np.abs(np.asarray(seen.mean, float) - mean).max() < bound
+
+
+@pytest.mark.skipif(not NATIVE, reason="the native kernel is not built")
+def test_native_results_do_not_depend_on_the_number_of_threads():
+    a, y, w = map(jnp.asarray, cloud(5000, 700, 3, 4.0))
+    one, three = (Native(threads=k).attend(a, y, w) for k in (1, 3))
+    np.testing.assert_array_equal(one.mean, three.mean)
+    np.testing.assert_array_equal(one.log_mass, three.log_mass)
+
+
+@pytest.mark.skipif(not NATIVE, reason="the native kernel is not built")
+def test_native_sums_can_be_batched():
+    a, y, w = map(jnp.asarray, cloud(9, 12, 3, 1.0))
+    scales = jnp.array([0.5, 1.0, 2.0])
+    batched = jax.vmap(lambda s: Native().attend(s * a, y, w).mean)(scales)
+    expected = jax.vmap(lambda s: Dense().attend(s * a, y, w).mean)(scales)
+    np.testing.assert_allclose(batched, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_tokens_without_weight_are_not_seen():
+    a, y, w = cloud(5, 9, 3, 2.0)
+    w[4:] = -np.inf
+    a, y, w = map(jnp.asarray, (a, y, w))
+    expected = Dense().attend(a, y[:4], w[:4])
+    for engine in ENGINES:
+        np.testing.assert_allclose(engine.attend(a, y, w).mean, expected.mean, rtol=1e-12, atol=1e-14)
+
+
+def test_a_nan_is_not_hidden():
+    a, y, w = cloud(40, 300, 3, 2.0)
+    y[7, 1] = np.nan
+    a, y, w = map(jnp.asarray, (a, y, w))
+    for engine in ENGINES:
+        assert np.isnan(engine.attend(a, y, w).mean).all()
+
+
+def test_the_choice_follows_the_size():
+    assert isinstance(choose(100, 100, np.float64), Dense)
+    large = choose(10_000, 10_000, np.float64)
+    assert isinstance(large, Native if native.available() else Blockwise)
+    assert isinstance(choose(10_000, 10_000, np.float16), Blockwise)
+
+
+def test_forcing_the_native_engine_where_it_is_not_built_names_those_that_are(monkeypatch):
+    monkeypatch.setattr(native, "available", lambda: False)
+    with pytest.raises(RuntimeError, match="`Dense` and `Blockwise` work everywhere"):
+        Native()
+    choice._say_once.cache_clear()
+    with pytest.warns(UserWarning, match="native kernel is not built"):
+        assert isinstance(choose(10_000, 10_000, np.float64), Blockwise)

@@ -14,6 +14,7 @@ from measureflow import checks
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.sequence import default_positions, past
+from measureflow.sums import Dense
 
 
 def stacked(name: str, fields: Several[AbstractField]) -> AbstractField:
@@ -84,10 +85,11 @@ class Causal(AbstractField):
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of each token on what it sees."""
         tokens, positions = _in_order(mu)
+        alone = tokens.using(Dense())  # a row is one query; the engine of the measure works over the rows
         checks.shaped("xs", xs, tokens.points.shape, "`Causal` is evaluated at the tokens, whose positions it knows.")
 
         def row(x, position):
-            seen = past(tokens, positions, position)
+            seen = past(alone, positions, position)
             if self.bias is not None:
                 seen = seen.weigh(self.bias(position, positions))
             return self.attention(t, x[None], seen)[0]

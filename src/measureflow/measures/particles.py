@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
 from measureflow.spaces import AbstractSpace
-from measureflow.sums import AbstractEngine, Attended, Blockwise
+from measureflow.sums import AbstractEngine, Attended, Auto
 
 
 @final
@@ -40,7 +40,7 @@ class Particles(AbstractMeasure):
         self.space = space
         self.points = points
         self.log_weights = _log_weights(weights, len(points), points.dtype)
-        self.engine = Blockwise() if engine is None else engine
+        self.engine = Auto() if engine is None else engine
 
     @staticmethod
     def iid(space: AbstractSpace, n: int, *, key: PRNGKeyArray | int) -> "Particles":

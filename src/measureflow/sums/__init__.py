@@ -4,3 +4,6 @@ from measureflow.sums.base import AbstractEngine as AbstractEngine
 from measureflow.sums.base import Attended as Attended
 from measureflow.sums.blockwise import Blockwise as Blockwise
 from measureflow.sums.blockwise import Dense as Dense
+from measureflow.sums.choice import Auto as Auto
+from measureflow.sums.choice import choose as choose
+from measureflow.sums.native import Native as Native

@@ -1,0 +1,44 @@
+"""Builds the native kernel when the package is built; without a compiler the package installs all the same."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sysconfig
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+HOME = "measureflow/sums/native"
+
+
+class NativeKernel(BuildHookInterface):
+    """Compiles `attend.cc` beside its source and adds it to the wheel."""
+
+    def initialize(self, version, build_data):
+        """Compile, or say why not."""
+        folder = pathlib.Path(self.root, "src", HOME)
+        library = folder / ("_attend" + sysconfig.get_config_var("EXT_SUFFIX"))
+        try:
+            compile_kernel(folder / "attend.cc", library)
+        except Exception as problem:  # an install never fails for want of a compiler
+            library.unlink(missing_ok=True)
+            self.app.display_warning(f"measureflow: native kernel not built ({problem}); the JAX engine will be used.")
+        else:
+            build_data |= {"pure_python": False, "infer_tag": True}
+            build_data["force_include"][str(library)] = f"{HOME}/{library.name}"
+
+
+def compile_kernel(source: pathlib.Path, library: pathlib.Path) -> None:
+    """Compile the kernel for every instruction set that it chooses from when it runs."""
+    if os.environ.get("MEASUREFLOW_NATIVE") == "0":
+        raise RuntimeError("switched off by MEASUREFLOW_NATIVE=0")
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        raise RuntimeError("no C++ compiler on the path")
+    import jaxlib
+
+    include = pathlib.Path(jaxlib.__file__).parent / "include"
+    partial = library.with_suffix(".partial")
+    flags = ["-O3", "-std=c++17", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-w", f"-I{include}"]
+    subprocess.run([compiler, *flags, str(source), "-o", str(partial)], check=True, capture_output=True, timeout=300)
+    partial.replace(library)

@@ -1,0 +1,89 @@
+"""The native engine: a C++ kernel for the CPU, called through XLA's foreign function interface.
+
+It is compiled when the package is installed. Where that was not possible `available()` is false and the other engines do
+the work.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import final
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.blockwise import Blockwise
+
+LEVELS = ("baseline", "avx2", "avx512")
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    for path in sorted(Path(__file__).parent.glob("_attend*.so")):
+        try:
+            library = ctypes.CDLL(str(path))
+            jax.ffi.register_ffi_target(
+                "measureflow_attend", jax.ffi.pycapsule(library.measureflow_attend), platform="cpu"
+            )
+        except OSError:
+            continue
+        return library
+    return None
+
+
+def available() -> bool:
+    """Whether the kernel was built and loads on this machine."""
+    return _library() is not None
+
+
+def level() -> str:
+    """The best instruction set of this machine that the kernel knows."""
+    library = _library()
+    return "none" if library is None else LEVELS[library.measureflow_level()]
+
+
+@final
+class Native(AbstractEngine):
+    """All pairs by the C++ kernel: memory linear in the tokens, as fast as the processor's exponentials.
+
+    `threads` 0 uses every core; results do not depend on it. `level` limits the instruction set, -1 takes the best.
+    Derivatives are those of the blockwise sum.
+    """
+
+    threads: int = eqx.field(static=True, default=0)
+    level: int = eqx.field(static=True, default=-1)
+
+    def __check_init__(self):
+        if not available():
+            raise RuntimeError(
+                "`Native` is not built here: install with a C++ compiler on the path. `Dense` and `Blockwise` work everywhere."
+            )
+
+    def attend(
+        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+    ) -> Attended:
+        """The log mass and tilted mean, by the kernel."""
+        if covectors.dtype not in (np.float32, np.float64):
+            raise TypeError(f"`Native` takes float32 or float64; got {covectors.dtype}. `Blockwise` takes any.")
+        return Attended(*_attend(self.threads, self.level, covectors, sources, log_weights))
+
+    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Other functions of a row go through the blocks of the JAX engine."""
+        return Blockwise().rows(row, sources, *queries)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _attend(threads: int, level: int, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    shapes = (jax.ShapeDtypeStruct(a.shape[:1], a.dtype), jax.ShapeDtypeStruct(a.shape, a.dtype))
+    call = jax.ffi.ffi_call("measureflow_attend", shapes, vmap_method="sequential")
+    return tuple(call(a, y, w, threads=np.int32(threads), level=np.int32(level)))
+
+
+@_attend.defjvp
+def _attend_jvp(threads: int, level: int, primals, tangents):
+    # The tangent of the blockwise sum: it works in both modes of differentiation and keeps memory bounded.
+    _, moved = jax.jvp(lambda *arrays: tuple(Blockwise().attend(*arrays)), primals, tangents)
+    return _attend(threads, level, *primals), moved

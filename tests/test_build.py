@@ -1,0 +1,73 @@
+"""The build of the native kernel: it works with a compiler, and nothing breaks without one."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def build(monkeypatch):
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("build_native", ROOT / "build_native.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("MEASUREFLOW_NATIVE", raising=False)
+    return module
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the sources of the kernel where the build hook looks for them."""
+    home = tmp_path / "src" / "measureflow" / "sums"
+    home.mkdir(parents=True)
+    shutil.copytree(
+        ROOT / "src" / "measureflow" / "sums" / "native", home / "native", ignore=shutil.ignore_patterns("*.so")
+    )
+    return tmp_path
+
+
+def run_hook(build, package):
+    said, data = [], {"force_include": {}}
+    hook = SimpleNamespace(root=str(package), app=SimpleNamespace(display_warning=said.append))
+    build.NativeKernel.initialize(hook, "standard", data)
+    return said, data
+
+
+@pytest.mark.skipif(shutil.which("c++") is None and shutil.which("g++") is None, reason="no C++ compiler")
+def test_a_compiler_gives_a_library_in_the_wheel(build, package):
+    said, data = run_hook(build, package)
+    assert not said
+    (library,) = data["force_include"]
+    assert Path(library).stat().st_size > 10_000
+    assert not data["pure_python"]
+
+
+FAILURES = {
+    "no compiler": {"PATH": ""},
+    "compiler that fails": {"CXX": "false"},
+    "compiler that is not there": {"CXX": "/nowhere/c++"},
+    "switched off": {"MEASUREFLOW_NATIVE": "0"},
+}
+
+
+@pytest.mark.parametrize("environment", FAILURES.values(), ids=FAILURES.keys())
+def test_without_a_compiler_the_package_is_built_without_the_kernel(build, package, monkeypatch, environment):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    said, data = run_hook(build, package)
+    assert "native kernel not built" in said[0]
+    assert data == {"force_include": {}}
+
+
+@pytest.mark.skipif(shutil.which("c++") is None and shutil.which("g++") is None, reason="no C++ compiler")
+def test_an_error_in_the_source_does_not_break_the_build(build, package):
+    (package / "src" / "measureflow" / "sums" / "native" / "attend.cc").write_text("this is not C++")
+    said, data = run_hook(build, package)
+    assert "native kernel not built" in said[0]
+    assert data == {"force_include": {}}
