@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from measureflow.sums import Auto, Blockwise, Dense, Native, choice, choose, native
+from measureflow.sums import Auto, Blockwise, Dense, Native, Pallas, choice, choose, native
 
 NATIVE = [Native(), Native(threads=1), Native(level=0), Native(level=1)] if native.available() else []
 ENGINES = [Dense(), Blockwise(), Blockwise(pairs=64), Blockwise(pairs=1), Auto(), *NATIVE]
@@ -149,3 +149,22 @@ def test_forcing_the_native_engine_where_it_is_not_built_names_those_that_are(mo
     choice._say_once.cache_clear()
     with pytest.warns(UserWarning, match="native kernel is not built"):
         assert isinstance(choose(10_000, 10_000, np.float64), Blockwise)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "beta"), [(1, 3, 1.0), (37, 2, -2.0), (700, 3, 4.0), (40, 8, 9.0), (50, 3, 300.0), (40, 12, 2.0)]
+)
+def test_the_gpu_kernel_step_by_step_agrees_with_dense(n, d, beta):
+    y = on_sphere(np.random.default_rng(0), n, d)
+    w = np.log(np.random.default_rng(1).uniform(1e-6, 1, n))
+    a, y, w = (jnp.asarray(x, jnp.float32) for x in (beta * y, y, w))
+    expected = Dense().attend(*(x.astype(jnp.float64) for x in (a, y, w)))
+    seen = jax.jit(Pallas(interpret=True).attend)(a, y, w)
+    bound = 10 * np.finfo(np.float32).eps * (1 + abs(beta) + 14)  # as for the other engines; log 1e-6 is -14
+    assert np.abs(np.asarray(seen.log_mass, float) - expected.log_mass).max() < bound
+    assert np.abs(np.asarray(seen.mean, float) - expected.mean).max() < bound
+
+
+def test_forcing_the_gpu_engine_without_a_gpu_names_the_others():
+    with pytest.raises(RuntimeError, match="`Pallas` needs an NVIDIA GPU; the default device is a cpu"):
+        Pallas()

@@ -7,3 +7,4 @@ from measureflow.sums.blockwise import Dense as Dense
 from measureflow.sums.choice import Auto as Auto
 from measureflow.sums.choice import choose as choose
 from measureflow.sums.native import Native as Native
+from measureflow.sums.pallas import Pallas as Pallas

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.sums import native
+from measureflow.sums import native, pallas
 from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise, Dense
 
@@ -20,6 +20,8 @@ def choose(m: int, n: int, dtype) -> AbstractEngine:
     """The fastest exact engine for `m` covectors and `n` sources on the default device."""
     if m * n <= FEW_PAIRS:
         return Dense()
+    if pallas.available() and np.dtype(dtype) == np.float32:
+        return pallas.Pallas()
     if jax.default_backend() == "cpu" and np.dtype(dtype) in (np.float32, np.float64):
         if native.available():
             return native.Native()

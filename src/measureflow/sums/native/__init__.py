@@ -79,7 +79,8 @@ class Native(AbstractEngine):
 def _attend(threads: int, level: int, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
     shapes = (jax.ShapeDtypeStruct(a.shape[:1], a.dtype), jax.ShapeDtypeStruct(a.shape, a.dtype))
     call = jax.ffi.ffi_call("measureflow_attend", shapes, vmap_method="sequential")
-    return tuple(call(a, y, w, threads=np.int32(threads), level=np.int32(level)))
+    log_mass, mean = call(a, y, w, threads=np.int32(threads), level=np.int32(level))
+    return log_mass, mean
 
 
 @_attend.defjvp
