@@ -72,9 +72,19 @@ def test_the_same_key_gives_the_same_path_and_legs_share_it():
     from measureflow.flows.evolve import prepared
 
     field, start, times, solver = prepared(field, start, jnp.array([0.0, 1.0, 2.0]), mf.Euler(0.1))
-    kicks = mf.Langevin(0.2).kicks(start, times[0], times[-1], solver, 1)
+    kicks = mf.Langevin(0.2).kicks(start, times, solver, 1)
     *_, last = legs(field, start, times, solver, 2, kicks)
     np.testing.assert_allclose(last.final.points, one.final.points, atol=1e-12)
+
+
+def test_increments_between_dense_frames_are_independent_and_have_the_right_variance():
+    start = mf.Particles(mf.Euclidean(1), np.zeros((4000, 1)))
+    times = jnp.linspace(0.0, 0.2, 21)
+    path = mf.evolve(still(1), start, times, mf.Euler(0.1), noise=mf.Langevin(0.5), key=0)
+    kicks = np.diff(np.asarray(path.measures.points)[..., 0], axis=0) / np.sqrt(0.01)
+    # 80 000 increments: a variance of one has a standard error of 0.005, a correlation one of 0.0036.
+    assert kicks.var() == pytest.approx(1.0, abs=0.02)
+    assert (kicks[1:] * kicks[:-1]).mean() == pytest.approx(0.0, abs=0.015)
 
 
 def test_the_error_estimate_compares_runs_on_one_brownian_path():

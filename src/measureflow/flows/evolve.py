@@ -64,7 +64,7 @@ def evolve(
     """
     field, mu0, times, solver = prepared(field, mu0, times, solver)
     mu0 = mu0 if engine is None else mu0.using(engine)
-    kicks = None if noise is None else noise.kicks(mu0, times[0], times[-1], solver, key)
+    kicks = None if noise is None else noise.kicks(mu0, times, solver, key)
     path = leg(field, mu0, times[0], times, solver, kicks, derivative)
     if verify:
         error = error_estimate(field, mu0, path.final, times[0], path.outcome.time, solver, kicks)

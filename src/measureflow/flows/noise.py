@@ -27,14 +27,9 @@ class Langevin(eqx.Module):
         checks.positive("temperature", self.temperature)
 
     def kicks(
-        self,
-        mu: Any,
-        start: Float[Array, ""],
-        end: Float[Array, ""],
-        solver: AbstractSolver,
-        key: PRNGKeyArray | int | None,
+        self, mu: Any, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | int | None
     ) -> NoisyEuler:
-        """The stepping that adds this noise: one Brownian path over the whole run, fine enough for the step."""
+        """The stepping that adds this noise: one Brownian path over the whole run, finer than every step between frames."""
         if not isinstance(solver, Euler):
             raise ValueError(f"`noise` needs fixed Euler steps, `solver=Euler(dt)`; got {type(solver).__name__}.")
         if key is None:

@@ -89,7 +89,7 @@ def _kicks(
     if config.noise is None:
         return None
     key = jax.random.fold_in(jax.random.key(config.seed), 2 * 10**6)
-    return Langevin(config.noise).kicks(start, times[0], times[-1], solver, key)
+    return Langevin(config.noise).kicks(start, times, solver, key)
 
 
 def _matrices(file: str, dim: int) -> list[Head]:

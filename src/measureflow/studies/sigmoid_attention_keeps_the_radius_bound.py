@@ -1,0 +1,68 @@
+"""Sigmoid attention has no denominator, but its kernel lies between 0 and 1, and that is enough for global solutions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from measureflow.fields import SigmoidAttention
+from measureflow.flows import evolve
+from measureflow.measures import Particles
+from measureflow.spaces import Euclidean
+from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
+from measureflow.theory import bounds
+
+CLAIM = Claim(
+    "sigmoid-attention-keeps-the-radius-bound",
+    "Sigmoid attention satisfies estimate 1 and has global solutions.",
+    reference="castin:25",
+)
+SCALES = np.array([1.0, 5.0, 20.0])
+TIMES = np.linspace(0.0, 3.0, 31)
+
+
+@eqx.filter_jit
+@jax.vmap
+def flow(
+    A: Float[Array, "d d"], V: Float[Array, "d d"], tokens: Float[Array, "n d"], queries: Float[Array, "m d"]
+) -> tuple[Float[Array, " times"], Float[Array, " times"], Bool[Array, ""]]:
+    """The radius of a cloud over time, the largest output at queries up to ten times as far, and whether it arrives."""
+    attention = SigmoidAttention(A, V)
+
+    def radius_and_output(mu) -> tuple[Array, Array]:
+        R = jnp.linalg.norm(mu.points, axis=1).max()
+        return R, jnp.linalg.norm(attention(0.0, R * queries, mu), axis=1).max()
+
+    path = evolve(attention, Particles(Euclidean(2), tokens), TIMES)
+    radii, outputs = path.map(radius_and_output)
+    return radii, outputs, path.outcome.ok
+
+
+def ratios() -> tuple[np.ndarray, np.ndarray, int]:
+    """For each scale of A the largest output over its bound and the largest radius over its, and how many runs arrive."""
+    rng = np.random.default_rng(0)
+    A, V = rng.normal(size=(2, 10, 2, 2))
+    # Clouds off the origin, so that some queries see all tokens with a weight near one and come near the bound.
+    tokens = rng.normal(size=(10, 1, 2)) + 0.2 * rng.normal(size=(10, 20, 2))
+    queries = 10 * rng.uniform(-1, 1, (10, 50, 2)) / np.sqrt(2)
+    norms = np.linalg.norm(V, 2, axis=(1, 2))[:, None]
+    outputs, radii, arrived = [], [], 0
+    for scale in SCALES:
+        R, out, ok = map(np.asarray, flow(*map(jnp.asarray, (scale * A, V, tokens, queries))))
+        outputs.append((out / bounds.output(norms, R)).max())
+        # After the start, where radius and bound are equal.
+        radii.append((R / bounds.support_radius(norms * TIMES[None, :], R[:, :1]))[:, 1:].max())
+        arrived += int(ok.sum())
+    return np.array(outputs), np.array(radii), arrived
+
+
+def run(size: Size = SMALL) -> Verdict:
+    """Follow 20 tokens with ten random A and V up to time 3, with A scaled by 1, 5 and 20."""
+    outputs, radii, arrived = ratios()
+    return CLAIM.judge(
+        # Inequalities, so no slack.
+        at_most("largest output over ‖V‖R, A times 1, 5, 20", 1.0, outputs),
+        at_most("largest radius over R_0 e^{‖V‖t}, A times 1, 5, 20", 1.0, radii),
+        equal("runs of 30 that reach t = 3", 30, arrived, 0),
+    )
