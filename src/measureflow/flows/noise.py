@@ -34,8 +34,7 @@ class Langevin(eqx.Module):
             raise ValueError(f"`noise` needs fixed Euler steps, `solver=Euler(dt)`; got {type(solver).__name__}.")
         if key is None:
             raise ValueError("`noise` needs a `key`: a JAX key or an integer seed.")
-        points = mu.points
-        path = dfx.VirtualBrownianTree(
-            start, end, tol=solver.dt / 4, shape=jax.ShapeDtypeStruct(points.shape, points.dtype), key=as_key(key)
-        )
-        return NoisyEuler(path, jnp.sqrt(2 * self.temperature).astype(points.dtype))
+        shape = jax.ShapeDtypeStruct(mu.points.shape, mu.points.dtype)
+        finest = jnp.minimum(solver.dt, jnp.diff(times).min()) / 4
+        path = dfx.VirtualBrownianTree(times[0], times[-1], tol=finest, shape=shape, key=as_key(key))
+        return NoisyEuler(path, jnp.sqrt(2 * self.temperature).astype(mu.points.dtype))
