@@ -11,6 +11,7 @@ import sys
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
     "study": "list published claims, run them, print verdicts",
+    "bench": "time kernel sums against what a user would pick instead",
 }
 
 USAGE = "usage: measureflow COMMAND [options]\n\ncommands:\n" + "".join(

@@ -31,8 +31,8 @@ class SinkhornAttention(AbstractAttention):
     """Attention with a doubly stochastic kernel: `v(x) = ∫ V y e^{<Ax, y> + f(x) + g(y)} dmu(y)`.
 
     Sweeps go on until every marginal is one within `tolerance`, or for `sweeps` sweeps; `potentials(mu)` reports the
-    error left. With symmetric `A` both potentials are equal and one damped sweep does for two. Derivatives are those of
-    the fixed point, whatever sweeps led to it.
+    error left. With symmetric `A` both potentials are equal and one damped sweep does for two; say `symmetric=True` where
+    `A` is traced and cannot be looked at. Derivatives are those of the fixed point, whatever sweeps led to it.
     """
 
     interaction: Float[Array, "d d"]
@@ -42,12 +42,19 @@ class SinkhornAttention(AbstractAttention):
     symmetric: bool = eqx.field(static=True)
 
     def __init__(
-        self, interaction: ArrayLike | Array, value: ArrayLike | Array, tolerance: float = 1e-12, sweeps: int = 2000
+        self,
+        interaction: ArrayLike | Array,
+        value: ArrayLike | Array,
+        tolerance: float = 1e-12,
+        sweeps: int = 2000,
+        symmetric: bool | None = None,
     ):
         self.interaction, self.value = checks.floating(interaction), checks.floating(value)
         self.tolerance, self.sweeps = tolerance, sweeps
         A = self.interaction
-        self.symmetric = A.shape == A.T.shape and checks.concrete(A) and bool(jnp.all(A == A.T))
+        if symmetric is None:
+            symmetric = A.shape == A.T.shape and checks.concrete(A) and bool(jnp.all(A == A.T))
+        self.symmetric = symmetric
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """Softmax attention on the measure that the key potential reweights."""

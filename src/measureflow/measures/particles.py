@@ -74,13 +74,14 @@ class Particles(AbstractMeasure):
         return self.engine.rows(row, len(self.points), covectors)
 
     def farthest(self, covectors: Float[Array, "m d"], tie: float = 1e-12) -> Float[Array, "m d"]:
-        """The token that each covector scores highest; tokens within `tie` of the top, relative to it, are averaged."""
+        """The token that each covector scores highest; tokens within `tie` of the top, relative to the
+        largest score in size, are averaged by weight."""
 
         def row(a):
             scores = jnp.matmul(self.points, a, precision=jax.lax.Precision.HIGHEST)
             top = scores.max()
-            share = jnp.where(scores >= top - tie * (1 + jnp.abs(top)), self.weights, 0.0)
-            return share @ self.points / share.sum()
+            share = jnp.where(scores >= top - tie * jnp.abs(scores).max(), self.weights, 0.0)
+            return (share / share.sum()) @ self.points
 
         return self.engine.rows(row, len(self.points), covectors)
 

@@ -1,0 +1,70 @@
+"""`measureflow bench`: our engines and what a user would pick instead, side by side."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from measureflow.cli import prepare_jax
+from measureflow.runs.config import InputError
+
+
+def bench(
+    n: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")] = (512, 2048, 8192),
+    dim: int = 3,
+    beta: float = 4.0,
+    dtype: Literal["float32", "float64"] = "float32",
+    repeats: int = 7,
+    json_file: Annotated[str | None, tyro.conf.arg(name="json", metavar="FILE")] = None,
+    picture: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Time one attention map on the sphere with every engine and installed peer, interleaved; print medians and ratios.
+
+    Args:
+        n: Numbers of tokens.
+        dim: Coordinates of a token.
+        beta: Inverse temperature.
+        dtype: Precision.
+        repeats: Interleaved runs of which the median is taken.
+        json_file: Also write the rows to this file.
+        picture: Also draw time against n into this file.
+    """
+    for name, values in (("n", n), ("dim", (dim,)), ("repeats", (repeats,))):
+        if not values or min(values) < 1:
+            raise InputError(f"`{name}` must be at least 1; got {min(values, default='nothing')}.")
+    prepare_jax()
+    from rich.console import Console
+    from rich.table import Table
+
+    from measureflow.runs.bench import compare, missing
+
+    console = Console()
+    table = Table("n", "engine or peer", "milliseconds", "times the fastest", "pairs a second", "error")
+    rows = []
+    for row in compare(list(n), dim, beta, dtype, repeats):
+        if rows and rows[-1]["n"] != row["n"]:
+            table.add_section()
+        rows.append(row)
+        figures = (
+            f"{1e3 * row['seconds']:.2f}",
+            f"{row['ratio']:.2f}",
+            f"{row['pairs_per_second']:.2e}",
+            f"{row['error']:.1e}",
+        )
+        table.add_row(str(row["n"]), row["name"], *figures)
+    console.print(table)
+    if absent := missing():
+        console.print(f"Not here, and skipped: {', '.join(absent)}.")
+    if json_file is not None:
+        Path(json_file).write_text(json.dumps(rows, indent=2) + "\n")
+    if picture is not None:
+        from measureflow.plotting.bench import bench_figure
+
+        bench_figure(rows).savefig(picture)
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Parse and run."""
+    return tyro.cli(bench, args=argv, prog="measureflow bench")

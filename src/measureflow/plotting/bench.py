@@ -1,0 +1,28 @@
+"""The picture of a benchmark."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from measureflow.plotting.marks import PALETTE
+
+OURS = ("native", "blockwise", "dense", "pallas")
+
+
+def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Time against the number of tokens for each engine and peer, both axes logarithmic; ours are solid, peers dashed."""
+    figure = Figure(figsize=(8, 5.5), dpi=150, layout="constrained")
+    ax = figure.subplots()
+    names = sorted({row["name"] for row in rows}, key=lambda name: (name not in OURS, name))
+    for name, colour in zip(names, [*PALETTE] * 2, strict=False):
+        mine = sorted((row["n"], 1e3 * row["seconds"]) for row in rows if row["name"] == name)
+        style = "-" if name in OURS else "--"
+        ax.plot(*zip(*mine, strict=True), style, marker="o", color=colour, label=name, linewidth=1.8, markersize=4)
+    ax.set(xscale="log", yscale="log", xlabel="tokens n", ylabel="milliseconds for one attention map")
+    first = rows[0]
+    ax.set_title(f"d = {first['dim']}, β = {first['beta']:g}, {first['dtype']}", fontsize=12)
+    ax.grid(which="major", color="#E0E0E0", linewidth=0.7)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=9)
+    return figure
