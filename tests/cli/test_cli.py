@@ -110,3 +110,17 @@ def test_unknown_studies_are_all_named(capsys):
     assert "'nonsense'" in said
     assert "`all`" in complaint(capsys, "study", "run")
     assert "no folder" in complaint(capsys, "study", "run", "two-tokens-tanh", "--json", "nowhere/out.json")
+
+
+def test_the_benchmark_compares_engines_and_names_what_is_missing(capsys):
+    assert main(["bench", "--n", "64", "100", "--repeats", "1", "--json", "rows.json", "--picture", "rows.png"]) == 0
+    printed = capsys.readouterr().out
+    assert "blockwise" in printed
+    assert "skipped: " in printed
+    rows = json.loads(Path("rows.json").read_text())
+    assert {row["n"] for row in rows} == {64, 100}
+    assert all(row["error"] < 1e-5 and row["seconds"] > 0 for row in rows)
+    assert min(row["ratio"] for row in rows) == 1
+    with Image.open("rows.png") as picture:
+        assert picture.size == (1200, 825)
+    assert "`n` must be at least 1; got 0" in complaint(capsys, "bench", "--n", "0")
