@@ -44,9 +44,9 @@ def test_kernels_of_the_score_are_the_formulas_of_the_paper(kind, kernel, mu):
 
 
 def test_an_own_exponential_kernel_is_softmax_or_unnormalised_attention(mu):
-    softmax = mf.KernelAttention(jnp.exp, normalise=True, interaction=jnp.asarray(A), value=jnp.asarray(V))
+    softmax = mf.KernelAttention(jnp.exp, normalise=True, interaction=A, value=V)
     np.testing.assert_allclose(on_tokens(softmax, mu), on_tokens(mf.SoftmaxAttention(A, V), mu), rtol=1e-12)
-    plain = mf.KernelAttention(jnp.exp, interaction=jnp.asarray(A), value=jnp.asarray(V))
+    plain = mf.KernelAttention(jnp.exp, interaction=A, value=V)
     np.testing.assert_allclose(on_tokens(plain, mu), on_tokens(mf.UnnormalisedAttention(A, V), mu), rtol=1e-12)
 
 
@@ -123,6 +123,47 @@ def test_a_single_token_blows_up_when_the_cubic_law_says(kind):
     assert path.stats["blow_up_time"] == pytest.approx(1 / (2 * 0.7**2), rel=1e-6)
 
 
+VARIANTS = {
+    "softmax": mf.SoftmaxAttention(A, V),
+    "L2": mf.L2Attention(Q, K, V),
+    "sinkhorn": mf.SinkhornAttention(A, V, tolerance=1e-6),
+    "sigmoid": mf.SigmoidAttention(A, V),
+    "linear": mf.LinearAttention(A, V),
+    "ReLU": mf.ReLUAttention(A, V),
+    "hardmax": mf.HardmaxAttention(A, V),
+    "causal": mf.Causal(mf.SoftmaxAttention(A, V), mf.ALiBi(1.0)),
+    "heads": mf.MultiHead([mf.SoftmaxAttention(A, V), mf.SoftmaxAttention(V, A)]),
+    "pre-norm": mf.Normalised(mf.SoftmaxAttention(A, V), mf.PreNorm()),
+}
+
+
+@pytest.mark.parametrize("field", VARIANTS.values(), ids=VARIANTS.keys())
+def test_float32_agrees_with_float64(field, mu):
+    single = mf.Particles(mu.space, mu.points.astype(jnp.float32), mu.weights.astype(jnp.float32))
+    one, two = (mf.layers(field, start, 2, 0.1).final.points for start in (single, mu))
+    assert one.dtype == jnp.float32
+    # Scores up to 10 carry 10 roundings of 6e-8 into the exponent; the Sinkhorn sweeps stop at 1e-6.
+    np.testing.assert_allclose(one, two, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["L2", "sinkhorn", "causal", "heads", "pre-norm"])
+def test_gradients_through_evolve_match_finite_differences(name, mu):
+    field = mf.SinkhornAttention(A, V) if name == "sinkhorn" else VARIANTS[name]
+    direction = jnp.cos(jnp.arange(21.0)).reshape(7, 3)
+
+    @jax.jit
+    def size(points):
+        start = mf.Particles(mu.space, points, mu.weights)
+        return (mf.evolve(field, start, [0.0, 0.2], mf.RK4(0.05)).final.points ** 2).sum()
+
+    h = 1e-5
+    difference = (size(mu.points + h * direction) - size(mu.points - h * direction)) / (2 * h)
+    slope = jnp.sum(jax.grad(size)(mu.points) * direction)
+    # h^2 = 1e-10 times third derivatives, and the 1e-12 of the sweeps over h = 1e-7.
+    np.testing.assert_allclose(slope, difference, rtol=1e-5)
+
+
 def test_no_variant_builds_all_pairs_for_many_tokens():
     n = 4096
     shape = jax.ShapeDtypeStruct((n, 3), jnp.float64)
@@ -152,6 +193,10 @@ BAD = {
     "key shape": (lambda: mf.L2Attention(Q, np.eye(3), V), "`key` must have shape (2, 3); got (3, 3)"),
     "value": (lambda: mf.SigmoidAttention(A, np.eye(2)), "`value` must have shape (k, 3)"),
     "not square": (lambda: mf.SinkhornAttention(np.ones((2, 3)), np.eye(3)), "A = K^T Q"),
+    "own kernel": (
+        lambda: mf.KernelAttention(jnp.exp, interaction=np.ones((2, 3))),
+        "`interaction` must have shape (3, 3)",
+    ),
     "no energy": (lambda: mf.SinkhornEnergy(A), "`form` must be symmetric"),
     "no energy either": (lambda: mf.SinkhornEnergy(np.ones((2, 3))), "`form` must have shape"),
 }

@@ -107,6 +107,10 @@ class L2Attention(AbstractField):
         return seen.attend(2 * xs @ self.query.T @ self.key).mean @ self.value.T
 
 
+def _optional(matrix: ArrayLike | Array | None) -> Array | None:
+    return None if matrix is None else checks.floating(matrix)
+
+
 @final
 class KernelAttention(AbstractField):
     """Attention with a user's own function of the score.
@@ -117,8 +121,13 @@ class KernelAttention(AbstractField):
 
     score: Callable[[Float[Array, "*s"]], Float[Array, "*s"]]
     normalise: bool = eqx.field(static=True, default=False)
-    interaction: Float[Array, "d d"] | None = eqx.field(default=None)
-    value: Float[Array, "k d"] | None = eqx.field(default=None)
+    interaction: Float[Array, "d d"] | None = eqx.field(converter=_optional, default=None)
+    value: Float[Array, "k d"] | None = eqx.field(converter=_optional, default=None)
+
+    def __check_init__(self):
+        if self.interaction is not None:
+            d = self.interaction.shape[-1]
+            checks.shaped("interaction", self.interaction, (d, d), "Scores <Ax, y> need a square matrix; A = K^T Q.")
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V ∫ k(<Ax, y>) y dmu(y)`, normalised or not."""
