@@ -33,6 +33,7 @@ class RunFolder:
     def __init__(self, path: Path, frames: int, frames_per_leg: int, weights: np.ndarray, dim: int):
         self.path = path
         self.frames = 0
+        self._frames_per_leg = min(frames_per_leg, frames)
         self._data = zarr.create_group(path / "data.zarr")
         n = len(weights)
         frame = {"dtype": "f8", "fill_value": float("nan")}
@@ -65,7 +66,7 @@ class RunFolder:
         rows = slice(self.frames, self.frames + len(times))
         for name, values in {"time": times, "points": points, **series}.items():
             self._array(name)[rows] = values
-        _sync_tree(self.path / "data.zarr")
+            _sync_chunk(self.path / "data.zarr" / name / "c" / str(rows.start // self._frames_per_leg))
         self.frames = rows.stop
         name = f"state-{self.frames}.eqx"
         with open(self.path / name, "wb") as file:
@@ -139,8 +140,8 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _sync_tree(root: Path) -> None:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            with open(Path(folder, name), "rb") as file:
-                os.fsync(file.fileno())
+def _sync_chunk(path: Path) -> None:
+    """Put a chunk on the disk: one file for a series, a folder with one for the tokens."""
+    for file in [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]:
+        with open(file, "rb") as chunk:
+            os.fsync(chunk.fileno())

@@ -36,7 +36,7 @@ template <>
 struct Constants<float> {
   static constexpr float log2e = 1.44269504f, magic = 12582912.0f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
   static constexpr float least = -87.0f, span = 60.0f;
-  static constexpr int32_t magic_bits = 0x4B400000, bias = 127, mantissa = 23;
+  static constexpr int mantissa = 23;
   static constexpr int degree = 6;
   static constexpr float poly[degree] = {1.f / 5040, 1.f / 720, 1.f / 120, 1.f / 24, 1.f / 6, 1.f / 2};
 };
@@ -45,7 +45,7 @@ struct Constants<double> {
   static constexpr double log2e = 1.4426950408889634, magic = 6755399441055744.0;
   static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
   static constexpr double least = -708.0, span = 600.0;
-  static constexpr int64_t magic_bits = 0x4338000000000000, bias = 1023, mantissa = 52;
+  static constexpr int mantissa = 52;
   static constexpr int degree = 12;
   static constexpr double poly[degree] = {1. / 6227020800, 1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880, 1. / 40320,
                                           1. / 5040,       1. / 720,       1. / 120,      1. / 24,      1. / 6,      1. / 2};
