@@ -111,6 +111,19 @@ def test_a_blow_up_keeps_the_frames_before_it(tmp_path):
     assert len(progress.times) == run.frames
 
 
+@pytest.mark.parametrize("frames_per_leg", [1, 3, 20])
+def test_layers_are_saved_in_whole_chunks_as_one_stack(frames_per_leg, tmp_path):
+    words = {"n": 6, "time": 2.0, "layers": 8, "frames_per_leg": frames_per_leg, "out": str(tmp_path / "run")}
+    reached = []
+    simulate(read(Simulation, words), lambda progress: reached.append(len(progress.times)))
+    problem = build(read(Simulation, words))
+    stack = mf.layers(problem.field, problem.start, 8, 0.25)
+    np.testing.assert_allclose(mf.runs.open(tmp_path / "run").data.points, stack.measures.points, atol=1e-14)
+    # A leg that ended inside a chunk would be rewritten by the next, and a kill could tear frames that were safe.
+    assert all(count % frames_per_leg == 0 for count in reached[:-1])
+    assert reached[-1] == 9
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="is not a run folder"):
         mf.runs.open(tmp_path / "nothing")

@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
     from measureflow.runs.simulate import simulate
 
     console = Console()
-    with _bar(console, config) as watch:
+    with _Bar(console, config) as watch:
         progress = simulate(config, watch)
     console.print(_table(config, progress))
     console.print(str(progress.outcome))
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-class _bar:  # noqa: N801
+class _Bar:
     """A progress bar with the time reached and the clusters so far; it appears when there is something to report."""
 
     def __init__(self, console, config: Simulation):

@@ -47,7 +47,9 @@ class Problem(NamedTuple):
     def _layers(self) -> Iterator[Trajectory]:
         mu, first, step = self.start, 0, self.times[1] - self.times[0]
         while first < self.config.layers:
-            depth = min(self.config.frames_per_leg, self.config.layers - first)
+            # The first piece also has the start as a frame: one layer less, so that pieces fill whole chunks of the store.
+            size = self.config.frames_per_leg if first else max(1, self.config.frames_per_leg - 1)
+            depth = min(size, self.config.layers - first)
             path = layers(self.field, mu, depth, step, first=first)
             yield path if first == 0 else path.since(1)
             if not path.outcome.ok:

@@ -66,7 +66,8 @@ class RunFolder:
         rows = slice(self.frames, self.frames + len(times))
         for name, values in {"time": times, "points": points, **series}.items():
             self._array(name)[rows] = values
-            _sync_chunk(self.path / "data.zarr" / name / "c" / str(rows.start // self._frames_per_leg))
+            for chunk in range(rows.start // self._frames_per_leg, -(-rows.stop // self._frames_per_leg)):
+                _sync_chunk(self.path / "data.zarr" / name / "c" / str(chunk))
         self.frames = rows.stop
         name = f"state-{self.frames}.eqx"
         with open(self.path / name, "wb") as file:

@@ -30,14 +30,14 @@ class Progress:
     """What is known of a simulation so far, for whoever watches it."""
 
     path: Path
+    seen: Callable[[Any], Any]
+    start: Any
+    final: Any
     times: np.ndarray = field(default_factory=lambda: np.zeros(0))
     energy: np.ndarray = field(default_factory=lambda: np.zeros(0))
     clusters: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     stats: dict[str, Any] = field(default_factory=dict)
     outcome: Outcome | None = None
-    start: Any = None
-    final: Any = None
-    seen: Callable[[Any], Any] = lambda mu: mu
     seconds: float = 0.0
 
 
@@ -49,7 +49,7 @@ def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda prog
     problem = build(config)
     folder = _folder(config, problem)
     begun = time.perf_counter()
-    progress = Progress(folder.path, start=problem.start, final=problem.start)
+    progress = Progress(folder.path, problem.seen, problem.start, problem.start)
     watch(progress)
     try:
         for path in _in_thread(problem.legs()):
@@ -101,7 +101,6 @@ def _save(folder: RunFolder, progress: Progress, path: Trajectory, problem: Prob
         progress.stats[name] = progress.stats.get(name, 0) + path.stats[name]
     progress.stats |= {name: value for name, value in path.stats.items() if name not in ("steps", "rejected")}
     progress.outcome, progress.final = path.outcome, path.final
-    progress.seen = problem.seen
 
 
 @eqx.filter_jit

@@ -48,7 +48,7 @@ def _heads(config: Simulation, heads: list[Head]) -> AbstractField:
 
 
 def _attention(name: str, A: Matrix, V: Matrix) -> AbstractField:
-    """A variant with scores `<Ax, y>`; L2 splits a symmetric positive `A` into equal queries and keys where it can."""
+    """A variant with scores `<Ax, y>`, which L2 attention sees beside the squared norms of queries and keys."""
     if name != "l2":
         return ATTENTIONS[name](A, V)
     # Scores -|Qx - Ky|^2 contain 2 <K^T Q x, y>: with K = I / sqrt(2) and Q = A / sqrt(2) that is <Ax, y>.
