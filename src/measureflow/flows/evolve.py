@@ -33,7 +33,6 @@ from measureflow.flows.trajectory import (
 )
 from measureflow.measures import AbstractMeasure
 from measureflow.sums import AbstractEngine
-from measureflow.sums.choice import name
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
@@ -128,7 +127,7 @@ def leg(
         outcome=Outcome(_kind(solution.result, solver, final, speed), time, speed),
         frames=jnp.sum(times <= time),
         costs={"steps": solution.stats["num_accepted_steps"], "rejected": solution.stats["num_rejected_steps"]},
-        engine=engine_name(mu),
+        engine=mu.engine_name,
     )
 
 
@@ -177,11 +176,6 @@ def error_estimate(
 def precision(tree: PyTree) -> np.dtype:
     """The floating point type of the numbers of a tree."""
     return jnp.result_type(*jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
-
-
-def engine_name(mu) -> str:
-    """The name of the engine that does the sums of a measure over itself."""
-    return name(mu.engine, len(mu.points), mu.points.dtype)
 
 
 def _rate(t, mu, args):

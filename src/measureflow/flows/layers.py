@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import at_layer
-from measureflow.flows.evolve import engine_name, precision
+from measureflow.flows.evolve import precision
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Outcome, Trajectory
 from measureflow.measures import AbstractMeasure
@@ -57,5 +57,5 @@ def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""
         ),
         frames=reached + 1,
         costs={"steps": reached, "rejected": depth - reached},
-        engine=engine_name(mu0),
+        engine=mu0.engine_name,
     )

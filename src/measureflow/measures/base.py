@@ -49,6 +49,11 @@ class AbstractMeasure(eqx.Module):
     def using(self, engine: AbstractEngine) -> "AbstractMeasure":
         """The measure with another engine for its kernel sums."""
 
+    @property
+    @abc.abstractmethod
+    def engine_name(self) -> str:
+        """What does the sums of the measure over itself, as one word."""
+
     @abc.abstractmethod
     def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "AbstractMeasure":
         """The rate of change of the measure's parameters when its points move with a velocity.

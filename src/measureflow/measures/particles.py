@@ -13,6 +13,7 @@ from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
 from measureflow.spaces import AbstractSpace
 from measureflow.sums import AbstractEngine, Attended, Auto
+from measureflow.sums.choice import name
 
 
 @final
@@ -96,6 +97,11 @@ class Particles(AbstractMeasure):
     def using(self, engine: AbstractEngine) -> "Particles":
         """The same tokens with another engine."""
         return eqx.tree_at(lambda m: m.engine, self, engine)
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that does the sums of the tokens over themselves."""
+        return name(self.engine, len(self.points), self.points.dtype)
 
     def push(self, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> "Particles":
         """The image of the tokens under a map of one point; it may leave the space."""

@@ -97,6 +97,11 @@ class Sequence(AbstractMeasure):
         """The same sequence with another engine."""
         return self._with(self.tokens.using(engine))
 
+    @property
+    def engine_name(self) -> str:
+        """The engine that does the sums of the tokens over themselves."""
+        return self.tokens.engine_name
+
     def push(self, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> "Sequence":
         """The image of the tokens under a map of one point, at their positions."""
         return self._with(self.tokens.push(place))
