@@ -9,15 +9,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.spatial.distance import cdist
 
-from measureflow import checks
 from measureflow.flows import Trajectory
 from measureflow.measures import Particles
-from measureflow.spaces import AbstractSpace
-
-BLOCK = 1024
-"""Tokens compared at once with those not yet reached: bounds memory for large clouds."""
+from measureflow.measures.grouping import linked, means
 
 
 class Clusters(NamedTuple):
@@ -52,11 +47,8 @@ def clusters(mu: Particles, tolerance: float = 0.1) -> Clusters:
     masses = np.bincount(raw, weights)
     order = np.argsort(-masses, kind="stable")
     labels = np.argsort(order)[raw]
-    masses = masses[order]
-    means = np.zeros((len(order), points.shape[1]), points.dtype)
-    np.add.at(means, labels, weights[:, None] * points)
-    centres = np.asarray(jax.vmap(mu.space.project)(jnp.asarray(means / masses[:, None])))
-    return Clusters(labels, np.bincount(labels), masses, centres)
+    centres = np.asarray(jax.vmap(mu.space.project)(jnp.asarray(means(points, weights, labels))))
+    return Clusters(labels, np.bincount(labels), masses[order], centres)
 
 
 def cluster_counts(path: Trajectory, tolerance: float = 0.1) -> np.ndarray:
@@ -75,29 +67,3 @@ def changes(times: np.ndarray, counts: np.ndarray) -> list[ClusterChange]:
     """The changes in a sequence of cluster counts."""
     where = np.flatnonzero(np.diff(counts))
     return [ClusterChange(float(times[i]), float(times[i + 1]), int(counts[i + 1])) for i in where]
-
-
-def linked(points: np.ndarray, space: AbstractSpace, tolerance: float) -> np.ndarray:
-    """For each token the number of its cluster, in the order in which clusters are met."""
-    checks.positive("tolerance", tolerance)
-    reach = float(np.asarray(space.chord(tolerance)))
-    labels = np.full(len(points), -1)
-    waiting = np.arange(len(points))
-    count = 0
-    while len(waiting):
-        front, waiting = waiting[:1], waiting[1:]
-        while len(front):
-            labels[front] = count
-            met = _within(points[front], points[waiting], reach)
-            front, waiting = waiting[met], waiting[~met]
-        count += 1
-    return labels
-
-
-def _within(front: np.ndarray, others: np.ndarray, reach: float) -> np.ndarray:
-    met = np.zeros(len(others), bool)
-    for block in range(0, len(front), BLOCK):
-        if not (left := np.flatnonzero(~met)).size:
-            break
-        met[left] = (cdist(front[block : block + BLOCK], others[left]) <= reach).any(0)
-    return met

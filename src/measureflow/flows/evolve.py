@@ -12,12 +12,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
 from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import jumps
+from measureflow.flows import merging
 from measureflow.flows.noise import Langevin
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, Adaptive
 from measureflow.flows.stepping import NoisyEuler, Settled, largest
@@ -28,6 +29,7 @@ from measureflow.flows.trajectory import (
     OVERFLOW,
     REACHED,
     UNDERFLOW,
+    UNSOUND,
     Outcome,
     Trajectory,
 )
@@ -45,6 +47,7 @@ def evolve(
     solver: AbstractSolver | None = None,
     *,
     noise: Langevin | None = None,
+    merge: Real[ArrayLike, ""] | None = None,
     key: PRNGKeyArray | int | None = None,
     engine: AbstractEngine | None = None,
     derivative: dfx.AbstractAdjoint | None = None,
@@ -56,6 +59,8 @@ def evolve(
 
     - `solver`: `Adaptive()` unless given.
     - `noise`: `Langevin(temperature)` adds Brownian motion inside the space; it needs a `key` and `Euler(dt)`.
+    - `merge`: tokens that have met within this distance go on as one weighted token; frames still show all of them.
+      `stats` tell the `tokens` left and the `merge_error`, the farthest that tokens were moved, summed over the mergers.
     - `engine`: how kernel sums are computed; the measure's own unless given.
     - `derivative`: a diffrax adjoint; reverse mode unless given, `diffrax.ForwardMode()` for `jax.jvp`.
     - `verify`: run again with steps about twice as long and put an estimate of the error of the final state, the
@@ -63,10 +68,16 @@ def evolve(
     """
     field, mu0, times, solver = prepared(field, mu0, times, solver)
     mu0 = mu0 if engine is None else mu0.using(engine)
+    if merge is not None:
+        merging.check(field, mu0, merge, noise)
     kicks = None if noise is None else noise.kicks(mu0, times, solver, key)
-    path = leg(field, mu0, times[0], times, solver, kicks, derivative)
+    path = (
+        leg(field, mu0, times[0], times, solver, kicks, derivative)
+        if merge is None
+        else merging.merged_leg(field, mu0, times[0], times, solver, float(np.asarray(merge)))
+    )
     if verify:
-        error = error_estimate(field, mu0, path.final, times[0], path.outcome.time, solver, kicks)
+        error = error_estimate(field, mu0, path.final, times[0], path.outcome.time, solver, kicks, merge)
         path = eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
     return path.reached() if checks.concrete(path.frames) and np.ndim(path.frames) == 0 else path
 
@@ -83,6 +94,7 @@ def prepared(
     checks.increasing("times", times)
     solver = (Adaptive() if solver is None else solver).resolve(dtype)
     field = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
+    mu0.admit(field, times[0])
     return field, mu0, times, solver
 
 
@@ -138,22 +150,26 @@ def legs(
     solver: AbstractSolver,
     frames_per_leg: int,
     kicks: NoisyEuler | None = None,
+    merge: float | None = None,
 ) -> Iterator[Trajectory]:
     """The legs of a flow, one after the other, until the last time or an early end.
 
-    Takes what `prepared` returns. Frames are the same however the loop around them is interrupted, because each leg
-    starts from the measure at the end of the one before.
+    Takes what `prepared` returns; `merge` as in `evolve`. Frames are the same however the loop around them is
+    interrupted, because each leg starts from the measure at the end of the one before.
     """
     mu, start = mu0, times[0]
     for first in range(0, len(times), frames_per_leg):
-        path = leg(field, mu, start, times[first : first + frames_per_leg], solver, kicks).reached()
+        frames = times[first : first + frames_per_leg]
+        if merge is None:
+            path = leg(field, mu, start, frames, solver, kicks).reached()
+        else:
+            path = merging.merged_leg(field, mu, start, frames, solver, merge)
         yield path
         if not path.outcome.ok:
             return
         mu, start = path.final, path.outcome.time
 
 
-@eqx.filter_jit
 def error_estimate(
     field: AbstractField,
     mu0: AbstractMeasure,
@@ -162,15 +178,27 @@ def error_estimate(
     end: Float[Array, ""],
     solver: AbstractSolver,
     kicks: NoisyEuler | None = None,
+    merge: Real[ArrayLike, ""] | None = None,
 ) -> Float[Array, ""]:
     """How far the final state may be from the exact one, from a second run with steps about twice as long.
 
     With a method of order `p` the coarse run is off by `2^p` times the error of the fine one, so the error is the
-    difference divided by `2^p - 1` (Richardson). Infinite when the coarse run does not arrive.
+    difference divided by `2^p - 1` (Richardson). Infinite when the coarse run does not arrive. A run with merged tokens is
+    compared with one that merges at twice the distance too; the error of merging falls at least linearly with that
+    distance, so the difference itself is the estimate.
     """
-    coarse = leg(field, mu0, start, jnp.stack([start, end]), solver.coarser(), kicks)
+    ends = jnp.stack([start, end])
+    if merge is None:
+        coarse, gain = leg(field, mu0, start, ends, solver.coarser(), kicks), 2**solver.order - 1
+    else:
+        coarse, gain = merging.merged_leg(field, mu0, start, ends, solver.coarser(), 2 * float(np.asarray(merge))), 1
+    return _distance(final, coarse, gain)
+
+
+@eqx.filter_jit
+def _distance(final: AbstractMeasure, coarse: Trajectory, gain: int) -> Float[Array, ""]:
     difference = jax.tree.map(jnp.subtract, final, coarse.final)
-    return jnp.where(coarse.outcome.ok, largest(difference) / (2**solver.order - 1), jnp.inf)
+    return jnp.where(coarse.outcome.ok, largest(difference) / gain, jnp.inf)
 
 
 def precision(tree: PyTree) -> np.dtype:
@@ -186,7 +214,7 @@ def _rate(t, mu, args):
 
 def _overflows(t, mu, args, **_):
     size = largest(mu)
-    return ~(size < jnp.sqrt(jnp.finfo(size.dtype).max))
+    return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & mu.sound())
 
 
 def _kind(result, solver, final, speed):
@@ -195,8 +223,9 @@ def _kind(result, solver, final, speed):
     # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
     fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
     fixed = isinstance(solver, AbstractFixedStep)
+    event = result == dfx.RESULTS.event_occurred
     return jnp.select(
-        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, result == dfx.RESULTS.event_occurred],
-        [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, OVERFLOW],
+        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, event & jnp.isfinite(size) & ~final.sound(), event],
+        [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
         FAILED,
     )

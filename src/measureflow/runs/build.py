@@ -42,7 +42,8 @@ class Problem(NamedTuple):
         """The legs of the run, continuous or layer by layer."""
         if self.config.layers:
             return self._layers()
-        return legs(self.field, self.start, self.times, self.solver, self.config.frames_per_leg, self.kicks)
+        size, merge = self.config.frames_per_leg, self.config.merge
+        return legs(self.field, self.start, self.times, self.solver, size, self.kicks, merge)
 
     def _layers(self) -> Iterator[Trajectory]:
         mu, first, step = self.start, 0, self.times[1] - self.times[0]

@@ -84,6 +84,9 @@ class Simulation(BaseModel):
     solver: Literal["adaptive", "stiff", "euler", "heun", "rk4"] = Field("adaptive", description="time stepping")
     rtol: Positive | None = Field(None, description="tolerance of the adaptive solvers; 1e-8 unless given")
     dt: Positive | None = Field(None, description="step of the fixed-step solvers")
+    merge: Positive | None = Field(
+        None, description="tokens that have met within this distance go on as one; for long times"
+    )
     frames: int = Field(121, ge=2, description="number of frames to keep")
     frames_per_leg: PositiveInt = Field(11, description="frames computed and saved at once; part of what is computed")
     tolerance: Positive = Field(0.1, description="tokens closer than this, in geodesic distance, share a cluster")
@@ -163,6 +166,10 @@ class Simulation(BaseModel):
             (
                 bool(self.layers) and bool({"solver", "rtol", "dt", "noise", "frames"} & given),
                 "`layers` sets the steps itself, one frame a layer: drop `solver`, `rtol`, `dt`, `noise` and `frames`",
+            ),
+            (
+                self.merge is not None and (self.noise is not None or self.mask == "causal" or bool(self.layers)),
+                "`merge` needs a continuous flow in which tokens that have met see the same: drop `noise`, `mask` and `layers`",
             ),
             (
                 self.attention == "sinkhorn" and self.mask == "causal",

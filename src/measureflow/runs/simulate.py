@@ -111,10 +111,8 @@ def _energies(energy, measures):
 def _error(problem: Problem, progress: Progress) -> float:
     assert progress.outcome is not None
     end = progress.outcome.time
-    estimate = error_estimate(
-        problem.field, problem.start, progress.final, problem.times[0], end, problem.solver, problem.kicks
-    )
-    return float(estimate)
+    ends = (problem.start, progress.final, problem.times[0], end)
+    return float(error_estimate(problem.field, *ends, problem.solver, problem.kicks, problem.config.merge))
 
 
 def _in_thread(items):

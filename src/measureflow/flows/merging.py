@@ -1,0 +1,162 @@
+"""Merging: tokens that have met go on as one, so that late times cost almost nothing.
+
+A flow is cut into short legs. After each, tokens that have met (`measures.grouping.met`) are replaced by one token at their
+mean with the sum of their weights; the frames show all tokens again, each at the place of the one it became part of. The
+number of tokens in a leg is a power of two: the places that are free hold tokens without weight that do not move, so that
+there are few shapes to compile and the fast motion inside a cluster, which limits the steps, is gone.
+"""
+
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.fields import AbstractField, Causal
+from measureflow.flows.solvers import AbstractSolver
+from measureflow.flows.stepping import largest
+from measureflow.flows.trajectory import Trajectory
+from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures.grouping import means, met
+
+FEWEST, SAVING = 8, 4
+"""An array is made smaller down to the first number and by at least the second: a compilation must pay for itself."""
+
+
+@final
+class Awake(AbstractField):
+    """A field that moves the first tokens alone."""
+
+    field: AbstractField
+    count: Int[Array, ""]
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocity of the field, and none for the places that are free."""
+        return jnp.where(jnp.arange(len(xs))[:, None] < self.count, self.field(t, xs, mu), 0.0)
+
+
+class Merged(NamedTuple):
+    """Tokens that stand for all tokens: where each went, and how far tokens were moved to get there."""
+
+    mu: Particles
+    tokens: int
+    where: np.ndarray
+    error: float
+
+
+def check(field: AbstractField, mu: Any, tolerance: Real[ArrayLike, ""], noise: Any) -> None:
+    """Refuse, with a sentence, flows in which tokens that have met are not one."""
+    checks.positive("merge", tolerance)
+    if not isinstance(mu, Particles):
+        raise TypeError(f"`merge` is for `Particles`; got {type(mu).__name__}.")
+    if not checks.concrete(mu, field):
+        raise ValueError(
+            "`merge` looks at numbers between legs, so it cannot be traced; drop it under jit, grad and vmap."
+        )
+    if noise is not None:
+        raise ValueError("`merge` and `noise` exclude each other: noise parts tokens that have met.")
+    parts = jax.tree.leaves(field, is_leaf=lambda part: isinstance(part, Causal))
+    if any(isinstance(part, Causal) for part in parts):
+        raise ValueError("`merge` needs tokens that all see the same; `Causal` shows each its own past.")
+
+
+def merged_leg(
+    field: AbstractField,
+    mu0: Any,
+    start: Float[Array, ""],
+    times: Float[Array, " k"],
+    solver: AbstractSolver,
+    tolerance: float,
+) -> Trajectory:
+    """A leg that merges tokens on the way; takes and returns all tokens.
+
+    `costs` tell how many tokens are left and the sum, over the mergers, of the farthest that a token was moved: as measures,
+    the cloud and its merged form were never farther apart (in the largest displacement) when they were merged.
+    """
+    from measureflow.flows.evolve import leg
+
+    merged, t, longest = _duplicates(mu0), start, None
+    frames, steps, rejected, path = [], 0, 0, None
+    for end in times:
+        while path is None or (path.outcome.ok and t < end):
+            merged, scale = _merge(field, merged, t, tolerance)
+            # Legs grow with the time that has passed: tokens that are about to meet must not wait for the end of a long one.
+            longest = scale if longest is None else jnp.maximum(longest, t - start)
+            stop = jnp.minimum(t + jnp.minimum(scale, longest), end)
+            path = leg(Awake(field, jnp.asarray(merged.tokens)), merged.mu, t, stop[None], solver)
+            merged, t = merged._replace(mu=path.final), path.outcome.time
+            steps, rejected = steps + path.costs["steps"], rejected + path.costs["rejected"]
+        if path.outcome.ok:
+            frames.append(merged.mu.points[merged.where])
+    assert path is not None
+    points = jnp.stack(frames) if frames else jnp.zeros((0, *mu0.points.shape), mu0.points.dtype)
+    weights = jnp.broadcast_to(mu0.log_weights, (len(points), *mu0.log_weights.shape))
+    costs = {
+        "steps": steps,
+        "rejected": rejected,
+        "tokens": jnp.asarray(merged.tokens),
+        "merge_error": jnp.asarray(merged.error),
+    }
+    return Trajectory(
+        times=times[: len(points)],
+        measures=eqx.tree_at(lambda m: (m.points, m.log_weights), mu0, (points, weights)),
+        final=eqx.tree_at(lambda m: m.points, mu0, merged.mu.points[merged.where]),
+        outcome=path.outcome,
+        frames=jnp.asarray(len(points)),
+        costs=costs,
+        engine=mu0.engine_name,
+    )
+
+
+@eqx.filter_jit
+def _rates(field: AbstractField, mu: Particles, t: Float[Array, ""]) -> Float[Array, "n d"]:
+    return mu.transport(lambda xs: field(t, xs, mu)).points
+
+
+def _duplicates(mu: Particles) -> Merged:
+    """Tokens at the very same place as one, so that a run goes on from all tokens as if it had kept the merged ones."""
+    _, labels = np.unique(np.asarray(mu.points), axis=0, return_inverse=True)
+    return _collapse(Merged(mu, len(mu.points), np.arange(len(mu.points)), 0.0), labels.ravel())
+
+
+def _merge(
+    field: AbstractField, merged: Merged, t: Float[Array, ""], tolerance: float
+) -> tuple[Merged, Float[Array, ""]]:
+    """The tokens merged where they have met, and the time in which the fastest one would cross the cloud."""
+    mu, count = merged.mu, merged.tokens
+    rates = _rates(field, mu, t)[:count]
+    points = np.asarray(mu.points[:count])
+    labels = met(points, np.asarray(mu.weights[:count]), np.asarray(rates), mu.space, tolerance)
+    scale = np.ptp(points, axis=0).max() / largest(rates)
+    return _collapse(merged, labels), jnp.where(scale > 0, scale, jnp.inf)
+
+
+def _collapse(merged: Merged, labels: np.ndarray) -> Merged:
+    """One token for each label, in the smallest array that is worth a compilation."""
+    count = int(labels.max()) + 1
+    size = max(FEWEST, 2 ** int(np.ceil(np.log2(count))))
+    size = size if SAVING * size <= len(merged.mu.points) else len(merged.mu.points)
+    if count == merged.tokens and size == len(merged.mu.points):
+        return merged
+    mu, old = merged.mu, merged.tokens
+    points, log_weights = np.asarray(mu.points[:old]), np.asarray(mu.log_weights[:old])
+    centres = np.asarray(jax.vmap(mu.space.project)(jnp.asarray(means(points, np.exp(log_weights), labels))))
+    # A token that stays alone stays exactly where it is.
+    alone = np.bincount(labels) == 1
+    first = np.unique(labels, return_index=True)[1]
+    centres = np.where(alone[:, None], points[first], centres)
+    moved = np.linalg.norm(points - centres[labels], axis=1).max()
+    free = size - count
+    points = np.concatenate([centres, np.repeat(centres[:1], free, 0)])
+    weightless = np.log(np.finfo(points.dtype).tiny)
+    log_weights = np.concatenate([np.log(np.bincount(labels, np.exp(log_weights))), np.full(free, weightless)])
+    smaller = eqx.tree_at(
+        lambda m: (m.points, m.log_weights),
+        mu,
+        (jnp.asarray(points), jnp.asarray(log_weights.astype(points.dtype))),
+    )
+    return Merged(smaller, count, labels[merged.where], merged.error + float(moved))
