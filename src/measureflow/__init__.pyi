@@ -9,10 +9,13 @@ from . import spaces as spaces
 from . import studies as studies
 from . import sums as sums
 from . import theory as theory
+from . import training as training
 from .energies import BilinearEnergy as BilinearEnergy
 from .energies import GradientFlow as GradientFlow
 from .energies import InteractionEnergy as InteractionEnergy
+from .energies import ScoreEnergy as ScoreEnergy
 from .energies import SinkhornEnergy as SinkhornEnergy
+from .energies import TwistedFlow as TwistedFlow
 from .fields import NGPT as NGPT
 from .fields import ALiBi as ALiBi
 from .fields import Causal as Causal
@@ -23,6 +26,7 @@ from .fields import Layered as Layered
 from .fields import LayerNorm as LayerNorm
 from .fields import LinearAttention as LinearAttention
 from .fields import MixNorm as MixNorm
+from .fields import MomentClosure as MomentClosure
 from .fields import MultiHead as MultiHead
 from .fields import Normalised as Normalised
 from .fields import Perceptron as Perceptron
@@ -49,9 +53,14 @@ from .flows import Stiff as Stiff
 from .flows import Trajectory as Trajectory
 from .flows import evolve as evolve
 from .flows import layers as layers
+from .measures import CircleCells as CircleCells
+from .measures import CircleDensity as CircleDensity
+from .measures import Gaussian as Gaussian
 from .measures import Particles as Particles
 from .measures import Sequence as Sequence
+from .spaces import Ball as Ball
 from .spaces import Euclidean as Euclidean
+from .spaces import Product as Product
 from .spaces import Sphere as Sphere
 
 __version__: str

@@ -2,6 +2,8 @@
 
 from measureflow.energies.base import AbstractEnergy as AbstractEnergy
 from measureflow.energies.base import GradientFlow as GradientFlow
+from measureflow.energies.gaussian import ScoreEnergy as ScoreEnergy
+from measureflow.energies.gaussian import TwistedFlow as TwistedFlow
 from measureflow.energies.interaction import BilinearEnergy as BilinearEnergy
 from measureflow.energies.interaction import InteractionEnergy as InteractionEnergy
 from measureflow.energies.sinkhorn import SinkhornEnergy as SinkhornEnergy

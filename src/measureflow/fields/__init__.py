@@ -13,6 +13,7 @@ from measureflow.fields.attention import UnnormalisedAttention as UnnormalisedAt
 from measureflow.fields.base import AbstractField as AbstractField
 from measureflow.fields.base import Scaled as Scaled
 from measureflow.fields.base import Sum as Sum
+from measureflow.fields.closure import MomentClosure as MomentClosure
 from measureflow.fields.depth import Layered as Layered
 from measureflow.fields.depth import Schedule as Schedule
 from measureflow.fields.depth import Varying as Varying

@@ -64,7 +64,8 @@ class SinkhornAttention(AbstractAttention):
         """The potentials on a measure, in the log domain.
 
         One sweep takes the key potential `g` to the query potential `f(x) = -log ∫ e^{<Ax, y> + g(y)} dmu(y)` and back.
-        Adding a constant to one and subtracting it from the other changes nothing; the average of `g` is kept at zero.
+        Adding a constant to one and subtracting it from the other changes nothing; the plain average of the values of `g` is
+        kept at zero.
         """
         A = self.interaction
 
@@ -78,7 +79,7 @@ class SinkhornAttention(AbstractAttention):
             if self.symmetric:
                 return (g + query_potential(g)) / 2
             new = key_potential(query_potential(g))
-            return new - mu.integrate(lambda _: new)
+            return new - new.mean()
 
         zero = mu.potential(lambda x: jnp.zeros(len(x), x.dtype))
         g, count = fixed_point(sweep, zero, self.tolerance, self.sweeps)

@@ -1,5 +1,8 @@
 """The measures that move."""
 
 from measureflow.measures.base import AbstractMeasure as AbstractMeasure
+from measureflow.measures.circle import CircleCells as CircleCells
+from measureflow.measures.circle import CircleDensity as CircleDensity
+from measureflow.measures.gaussian import Gaussian as Gaussian
 from measureflow.measures.particles import Particles as Particles
 from measureflow.measures.sequence import Sequence as Sequence

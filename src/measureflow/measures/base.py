@@ -11,7 +11,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Real
+from numpy.typing import ArrayLike
 
 from measureflow.sums import AbstractEngine, Attended
 
@@ -61,6 +63,13 @@ class AbstractMeasure(eqx.Module):
         The result has the shape of the measure but is a tangent to it, not a measure.
         """
 
+    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+        """Refuse, with a sentence, a field under which the measure leaves its kind; most measures take any."""
+
     @abc.abstractmethod
     def settle(self) -> "AbstractMeasure":
         """The measure put back on its space."""
+
+    def sound(self) -> Bool[Array, ""]:
+        """Whether the numbers still stand for a measure; a flow ends when they do not."""
+        return jnp.array(True)

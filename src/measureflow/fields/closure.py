@@ -1,0 +1,29 @@
+"""The nearest flow of Gaussians, for fields that do not keep them."""
+
+from typing import final
+
+from jaxtyping import Array, Float, Real
+from numpy.typing import ArrayLike
+
+from measureflow.fields.base import AbstractField
+from measureflow.measures import AbstractMeasure, Gaussian
+
+
+@final
+class MomentClosure(AbstractField):
+    """The affine field nearest to a field on a Gaussian: `v(x) = E v + E[Dv] (x - m)`.
+
+    It is the projection in the mean square, so mean and covariance have the rates that the field itself gives them at
+    this Gaussian. An affine field is its own closure.
+    """
+
+    field: AbstractField
+
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The rates of mean and root, read as a velocity in the coordinates `z` of `m + Rz`."""
+        if not isinstance(mu, Gaussian):
+            raise TypeError(
+                f"`MomentClosure` needs a `Gaussian`; got {type(mu).__name__}, which the field itself can move."
+            )
+        mean, root = mu.project(lambda ys: self.field(t, ys, mu))
+        return mean[None] + mu.coordinates(xs) @ root.T

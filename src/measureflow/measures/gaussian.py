@@ -1,0 +1,281 @@
+"""A Gaussian that moves: its mean and a square root of its covariance.
+
+Covectors see a Gaussian in closed form, `L(a) = <a, m> + ½ |R^T a|^2` with `R R^T` the covariance, and reweighting by the
+exponential of a quadratic gives a Gaussian again. Under an affine velocity `Lx + b` it stays Gaussian: `m' = Lm + b` and
+`R' = LR`. Because the root is what moves, the covariance stays positive and keeps its rank by construction.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.measures.base import AbstractMeasure
+from measureflow.measures.particles import Particles, as_key
+from measureflow.measures.quadrature import REACH, end_rule, normal_rule
+from measureflow.spaces import Euclidean
+from measureflow.sums import AbstractEngine, Attended
+
+Velocity = Callable[[Float[Array, "m d"]], Float[Array, "m d"]]
+FAR = 6.0
+"""A velocity must be affine out to this many standard deviations; a mass of 1e-9 lies beyond."""
+NOT_AFFINE = (
+    "`field` is not affine on this Gaussian, which therefore does not stay Gaussian. Use `mf.MomentClosure(field)` for the "
+    "nearest flow of Gaussians, or `mf.Particles`."
+)
+NOT_QUADRATIC = "The `potential` that reweights a Gaussian must be quadratic, or use `mf.Particles`."
+
+
+@final
+class Gaussian(AbstractMeasure):
+    """The normal law `N(mean, cov)`; the covariance may be singular.
+
+    `root` is a square root of the covariance, `cov = root root^T`. For derivatives with respect to the covariance start
+    from a root, `Gaussian.from_root`: eigenvectors, by which a covariance gets its root, have none where eigenvalues meet.
+    """
+
+    mean: Float[Array, " d"]
+    root: Float[Array, "d d"]
+    log_mass: Float[Array, ""]
+
+    def __init__(self, mean: ArrayLike | Array, cov: ArrayLike | Array):
+        mean, cov = _moments(mean, cov, "cov")
+        self.mean, self.root = mean, square_root("cov", cov)
+        self.log_mass = jnp.zeros((), self.mean.dtype)
+
+    @staticmethod
+    def from_root(mean: ArrayLike | Array, root: ArrayLike | Array) -> "Gaussian":
+        """The law of `mean + root z` with standard normal `z`."""
+        mean, root = _moments(mean, root, "root")
+        plain = Gaussian(jnp.zeros_like(mean), jnp.zeros_like(root))
+        return eqx.tree_at(lambda mu: (mu.mean, mu.root), plain, (mean, root))
+
+    @property
+    def cov(self) -> Float[Array, "*frames d d"]:
+        """The covariance."""
+        return self.root @ self.root.mT
+
+    @property
+    def space(self) -> Euclidean:
+        """The flat space on which the law lives."""
+        return Euclidean(self.mean.shape[-1])
+
+    def attend(self, covectors: Float[Array, "m d"]) -> Attended:
+        """The cumulants of a normal law: `L(a) = <a, m> + ½ <a, Σa>` and `m + Σa`."""
+        spread = covectors @ self.root
+        log_mass = self.log_mass + covectors @ self.mean + (spread**2).sum(-1) / 2
+        return Attended(log_mass, self.mean[None] + spread @ self.root.T)
+
+    def ridge(
+        self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
+    ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+        """An average over the score `s = <a, m> + τ z` alone, since a token given its score is affine in it.
+
+        The rule meets at `s = 0`, where a kernel may have a kink, and cuts `z` at ten standard deviations: kernels should
+        not grow as fast as an exponential; those have `attend`.
+        """
+        spread, centre = covectors @ self.root, covectors @ self.mean
+        mass, slope = jax.vmap(lambda c, u: _score_average(kernel, c, u))(centre, spread)
+        moment = mass[:, None] * self.mean[None] + (slope[:, None] * spread) @ self.root.T
+        scale = jnp.exp(self.log_mass)
+        return scale * mass, scale * moment
+
+    def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
+        """The average by quadrature: exact for polynomials of degree five at least, and spectral in few dimensions."""
+        nodes, weights = self._rule()
+        return jnp.exp(self.log_mass) * jnp.tensordot(weights, integrand(self.place(nodes)), axes=1)
+
+    def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, " s"]:
+        """The values of a quadratic function at the points that determine it.
+
+        In the coordinates `z` of `m + Rz` these are the origin, `±e_i` and `e_i + e_j`.
+        """
+        stencil, probe = _stencil(len(self.mean)), _probe(len(self.mean))
+        values = f(self.place(jnp.asarray(np.concatenate([stencil, probe]), self.mean.dtype)))
+        values, beyond = values[: len(stencil)], values[len(stencil) :]
+        c, b, H = _quadratic(values, len(self.mean))
+        z = jnp.asarray(probe, values.dtype)
+        fitted = c + z @ b + ((z @ H) * z).sum(-1) / 2
+        bad = _differ(beyond, fitted, values - c)
+        if checks.concrete(bad) and bad:
+            raise ValueError(NOT_QUADRATIC)
+        return jnp.where(bad, jnp.nan, values)
+
+    def weigh(self, potential: Float[Array, " s"]) -> "Gaussian":
+        """The Gaussian `e^g dmu` of a quadratic `g(m + Rz) = c + <b, z> + ½ <z, Hz>`; it needs `H < I` to have a mass.
+
+        With `C C^T = I - H`: root `R C^{-T}`, mean `m + R C^{-T} C^{-1} b`, log mass `c + ½ |C^{-1} b|^2 - log det C`.
+        """
+        c, b, H = _quadratic(potential, len(self.mean))
+        C = jnp.linalg.cholesky(jnp.eye(len(b), dtype=b.dtype) - H)
+        if checks.concrete(C) and not np.isfinite(np.asarray(C)).all():
+            raise ValueError(
+                "`potential` grows faster than the Gaussian decays, so the reweighted measure has no mass."
+            )
+        shift = solve_triangular(C, b, lower=True)
+        root = solve_triangular(C, self.root.T, lower=True).T
+        log_mass = self.log_mass + c + (shift**2).sum() / 2 - jnp.log(jnp.diag(C)).sum()
+        parts = lambda mu: (mu.mean, mu.root, mu.log_mass)  # noqa: E731
+        return eqx.tree_at(parts, self, (self.mean + root @ shift, root, log_mass))
+
+    def using(self, engine: AbstractEngine) -> "Gaussian":
+        """There are no sums to compute."""
+        raise ValueError(
+            f"`engine` is for kernel sums over particles; a Gaussian has none. Got {type(engine).__name__}."
+        )
+
+    @property
+    def engine_name(self) -> str:
+        """Covectors see a Gaussian in closed form."""
+        return "closed form"
+
+    def transport(self, velocity: Velocity) -> "Gaussian":
+        """The rates `m' = v(m)` and `R' = LR` of an affine velocity; columns of `LR` are half differences across `m`."""
+        mean, root, bent = self._affine(velocity)
+        if checks.concrete(bent) and bent:
+            raise ValueError(NOT_AFFINE)
+        return self.rate(eqx.error_if(mean, bent, NOT_AFFINE), root)
+
+    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+        """Refuse a field that is not affine, or that reweights by more than a quadratic."""
+        if not checks.concrete(field, t, self):
+            return
+        finite, bent = _look(field, t, self)
+        if not finite:
+            raise ValueError(f"`field` gives this Gaussian no finite velocity. {NOT_QUADRATIC}")
+        if bent:
+            raise ValueError(NOT_AFFINE)
+
+    def project(self, velocity: Velocity) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        """The rates of mean and root under the affine velocity nearest in the mean square: `E v` and `E[v z^T]`.
+
+        They give mean and covariance the rates that the velocity itself gives them; `E[v z^T] = E[Dv] R` (Stein).
+        """
+        nodes, weights = self._rule()
+        v = weights[:, None] * velocity(self.place(nodes))
+        return v.sum(0), v.T @ nodes
+
+    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "Gaussian":
+        """The rate under the heat equation with generator `T` times the Laplacian: `Σ' = 2T I`, so `R' = T R^{-T}`.
+
+        The covariance must not be singular: from a singular one a root starts with infinite speed.
+        """
+        T = jnp.asarray(temperature, self.root.dtype)
+        return self.rate(jnp.zeros_like(self.mean), T * jnp.linalg.inv(self.root).T)
+
+    def rate(self, mean: Float[Array, " d"], root: Float[Array, "d d"]) -> "Gaussian":
+        """The tangent with given rates of mean and root; the mass stays."""
+        still = jnp.zeros_like(self.log_mass)
+        return eqx.tree_at(lambda mu: (mu.mean, mu.root, mu.log_mass), self, (mean, root, still))
+
+    def settle(self) -> "Gaussian":
+        """Every mean and root is a Gaussian."""
+        return self
+
+    def place(self, z: Float[Array, "m d"]) -> Float[Array, "m d"]:
+        """The points `m + Rz`."""
+        return self.mean[None] + z @ self.root.T
+
+    def coordinates(self, xs: Float[Array, "m d"]) -> Float[Array, "m d"]:
+        """The shortest `z` with `m + Rz` nearest to each point."""
+        return (xs - self.mean[None]) @ jnp.linalg.pinv(self.root).T
+
+    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+        """Independent tokens from the law."""
+        z = jax.random.normal(as_key(key), (n, len(self.mean)), self.mean.dtype)
+        return Particles(self.space, self.place(z))
+
+    def _affine(self, velocity: Velocity) -> tuple[Float[Array, " d"], Float[Array, "d d"], Bool[Array, ""]]:
+        """The rates of mean and root if the velocity is affine, and whether it is not."""
+        d = len(self.mean)
+        z = jnp.asarray(_crosses(d), self.mean.dtype)
+        v = velocity(self.place(z))
+        centre, columns = v[0], (v[1 : d + 1] - v[d + 1 : 2 * d + 1]) / 2
+        return centre, columns.T, _differ(v, centre[None] + z @ columns, columns)
+
+    def _rule(self) -> tuple[Float[Array, "N d"], Float[Array, " N"]]:
+        nodes, weights = normal_rule(len(self.mean))
+        return jnp.asarray(nodes, self.mean.dtype), jnp.asarray(weights, self.mean.dtype)
+
+
+def square_root(name: str, cov: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The eigenvectors of a covariance times the roots of its eigenvalues, after a look at the covariance."""
+    rounding = 1e4 * float(jnp.finfo(cov.dtype).eps) * (float(np.abs(cov).max()) if checks.concrete(cov) else 1.0)
+    if checks.concrete(cov) and (off := np.abs(np.asarray(cov) - np.asarray(cov).T).max()) > rounding:
+        raise ValueError(f"`{name}` must be symmetric; it is off by {off:.3g}. Use (C + C^T) / 2 if that is rounding.")
+    values, vectors = jnp.linalg.eigh(cov)
+    if checks.concrete(values) and (least := float(values.min())) < -rounding:
+        raise ValueError(f"`{name}` must be positive semidefinite; its least eigenvalue is {least:.3g}.")
+    # What is left below zero is rounding of a zero.
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None]
+
+
+def _moments(mean, matrix, name: str) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+    mean, matrix = checks.floating(mean), checks.floating(matrix)
+    checks.shaped("mean", mean, ("d",), "It has one entry for each coordinate.")
+    checks.shaped(name, matrix, (len(mean), len(mean)), "Its size is that of `mean`.")
+    checks.finite("mean", mean)
+    checks.finite(name, matrix)
+    dtype = np.promote_types(mean.dtype, matrix.dtype)
+    return mean.astype(dtype), matrix.astype(dtype)
+
+
+def _score_average(kernel, centre: Float[Array, ""], spread: Float[Array, " d"]) -> tuple[Array, Array]:
+    """`E k(c + τz)` and `E[k(c + τz) z] / τ` with `τ = |spread|`, which at `τ = 0` are `k(c)` and `k'(c)`."""
+    square = (spread**2).sum()
+    wide = square > 0
+    width = jnp.sqrt(jnp.where(wide, square, 1.0))
+    nodes, weights = (jnp.asarray(part, centre.dtype) for part in end_rule())
+    middle = jax.lax.stop_gradient(jnp.clip(-centre / width, -REACH, REACH))
+    z = jnp.concatenate([middle - (middle + REACH) * nodes, middle + (REACH - middle) * nodes])
+    w = jnp.concatenate([(middle + REACH) * weights, (REACH - middle) * weights])
+    share = w * jnp.exp(-(z**2) / 2) / jnp.sqrt(2 * jnp.pi) * kernel(centre + width * z)
+    narrow, steep = jax.jvp(kernel, (centre,), (jnp.ones_like(centre),))
+    return jnp.where(wide, share.sum(), narrow), jnp.where(wide, (share * z).sum() / width, steep)
+
+
+def _stencil(d: int) -> np.ndarray:
+    """The origin, `±e_i` and `e_i + e_j`: the points that determine a quadratic."""
+    e, (i, j) = np.eye(d), np.triu_indices(d, 1)
+    return np.concatenate([np.zeros((1, d)), e, -e, e[i] + e[j]])
+
+
+def _probe(d: int) -> np.ndarray:
+    """Two opposite points far out in no special direction."""
+    w = np.cos(np.arange(1.0, d + 1))
+    return FAR * np.stack([w, -w]) / np.linalg.norm(w)
+
+
+def _crosses(d: int) -> np.ndarray:
+    """The origin, `±e_i`, the same far out, and far out in no special direction."""
+    e = np.eye(d)
+    return np.concatenate([np.zeros((1, d)), e, -e, FAR * e, -FAR * e, _probe(d)])
+
+
+def _quadratic(values: Float[Array, " s"], d: int) -> tuple[Array, Array, Array]:
+    """The coefficients of `c + <b, z> + ½ <z, Hz>` from its values at the stencil."""
+    c, ahead, behind = values[0], values[1 : d + 1], values[d + 1 : 2 * d + 1]
+    i, j = np.triu_indices(d, 1)
+    mixed = values[2 * d + 1 :] - ahead[i] - ahead[j] + c
+    H = jnp.diag(ahead + behind - 2 * c).at[i, j].set(mixed).at[j, i].set(mixed)
+    return c, (ahead - behind) / 2, H
+
+
+def _differ(values: Array, fitted: Array, variation: Array) -> Bool[Array, ""]:
+    """Whether numbers far out are off by more than a small part of their variation and of what rounding explains."""
+    eps = float(jnp.finfo(values.dtype).eps)
+    allowed = eps**0.5 * jnp.abs(variation).max() + 1e3 * eps * jnp.abs(fitted).max()
+    return jnp.abs(values - fitted).max() > allowed
+
+
+@eqx.filter_jit
+def _look(field: Callable[..., Array], t: Real[ArrayLike, ""], mu: Gaussian) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    mean, root, bent = mu._affine(lambda xs: field(t, xs, mu))
+    return jnp.isfinite(mean).all() & jnp.isfinite(root).all(), bent

@@ -1,0 +1,362 @@
+"""Gaussians obey the laws of measures, and fields move them as the closed forms say."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import measureflow as mf
+from measureflow.measures.quadrature import normal_rule
+from measureflow.theory import gaussian as theory
+
+rng = np.random.default_rng(3)
+A, V, Q, K, G, W = (jnp.asarray(m) for m in rng.normal(size=(6, 2, 2)) / 2)
+MEAN = jnp.asarray(rng.normal(size=2))
+COV = G @ G.T + 0.2 * jnp.eye(2)
+MU = mf.Gaussian(MEAN, COV)
+CENTRED = mf.Gaussian([0.0, 0.0], COV)
+XS = jnp.asarray(rng.normal(size=(6, 2)))
+
+
+@pytest.fixture(params=[1, 2, 3, 9], ids=lambda d: f"d={d}")
+def mu(request):
+    draw = np.random.default_rng(request.param)
+    d = request.param
+    return mf.Gaussian.from_root(draw.normal(size=d), draw.normal(size=(d, d)) / np.sqrt(d))
+
+
+def test_attend_at_zero_gives_mass_and_mean(mu):
+    seen = mu.attend(jnp.zeros((1, mu.space.dim)))
+    np.testing.assert_allclose(seen.log_mass, 0.0, atol=1e-14)
+    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-13)
+
+
+def test_the_tilted_mean_is_the_gradient_of_the_log_mass(mu):
+    a = jnp.linspace(-1.0, 1.0, mu.space.dim)
+    gradient = jax.grad(lambda a: mu.attend(a[None]).log_mass[0])(a)
+    np.testing.assert_allclose(mu.attend(a[None]).mean[0], gradient, atol=1e-13)
+
+
+def test_transport_keeps_the_mass_and_moves_all_points_alike(mu):
+    rate = mu.transport(lambda xs: jnp.ones_like(xs))
+    assert rate.log_mass == 0.0
+    np.testing.assert_allclose(rate.mean, 1.0, rtol=1e-15)
+    np.testing.assert_allclose(rate.root, 0.0, atol=1e-15)
+
+
+def test_averages_know_the_moments(mu):
+    np.testing.assert_allclose(mu.expect(lambda x: jnp.outer(x - mu.mean, x - mu.mean)), mu.cov, atol=1e-12)
+    a = jnp.linspace(0.5, 1.0, mu.space.dim)
+    tau = jnp.sqrt(a @ mu.cov @ a)
+    np.testing.assert_allclose(mu.expect(lambda x: (a @ (x - mu.mean)) ** 4), 3 * tau**4, rtol=1e-11)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 7, 8, 12])
+def test_the_rule_is_exact_to_degree_five(d):
+    nodes, weights = normal_rule(d)
+    w = np.cos(np.arange(1.0, d + 1))
+    score = nodes @ w / np.linalg.norm(w)
+    moments = [weights @ score**k for k in range(6)]
+    np.testing.assert_allclose(moments, [1, 0, 1, 0, 3, 0], atol=1e-11)
+
+
+def test_reweighting_by_a_quadratic_is_that_of_the_densities(mu):
+    d = mu.space.dim
+    H = -0.3 * jnp.eye(d) - 0.2 * jnp.ones((d, d))
+    b = jnp.linspace(-0.5, 0.5, d)
+    seen = mu.weigh(mu.potential(lambda y: 0.7 + y @ b + ((y @ H) * y).sum(-1) / 2))
+    precision = jnp.linalg.inv(mu.cov) - H
+    np.testing.assert_allclose(seen.cov, jnp.linalg.inv(precision), atol=1e-10)
+    mean = jnp.linalg.solve(precision, jnp.linalg.solve(mu.cov, mu.mean) + b)
+    np.testing.assert_allclose(seen.mean, mean, atol=1e-10)
+    if d <= 2:  # where the quadrature of an exponential is good to 1e-10
+        mass = mu.integrate(lambda y: jnp.exp(0.7 + y @ b + ((y @ H) * y).sum(-1) / 2))
+        np.testing.assert_allclose(jnp.exp(seen.log_mass), mass, rtol=1e-10)
+
+
+def test_a_reweighted_measure_keeps_its_mass_in_every_sum():
+    seen = MU.weigh(MU.potential(lambda y: jnp.full(len(y), 0.4)))
+    np.testing.assert_allclose(seen.integrate(lambda y: jnp.ones(len(y))), np.exp(0.4), rtol=1e-13)
+    np.testing.assert_allclose(seen.attend(jnp.zeros((1, 2))).log_mass, 0.4, rtol=1e-13)
+    np.testing.assert_allclose(seen.ridge(jnp.ones_like, XS)[0], np.exp(0.4), rtol=1e-11)
+
+
+KERNELS = {
+    "logistic": jax.nn.sigmoid,
+    "positive part": jax.nn.relu,
+    "step": lambda s: (s > 0).astype(s.dtype),
+    "steep": lambda s: jax.nn.sigmoid(100 * s),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+def test_a_kernel_of_the_score_is_an_integral_over_the_score(kernel):
+    covectors = jnp.array([[1.0, -0.4], [0.0, 3.0], [0.0, 0.0]])
+    mass, moment = MU.ridge(kernel, covectors)
+    for a, got, vector in zip(covectors, mass, moment, strict=True):
+        c, tau = float(a @ MEAN), float(jnp.sqrt(a @ COV @ a))
+
+        def density(z, c=c, tau=tau):
+            return float(kernel(jnp.asarray(c + tau * z))) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+
+        cuts = [-c / tau] if tau else [0.0]
+        whole, along = (
+            sum(quad(lambda z, p=p: density(z) * z**p, *ends, epsabs=1e-13, limit=200)[0] for ends in sides(cuts[0]))
+            for p in (0, 1)
+        )
+        # 1e-10 is the target; SciPy's own error is below 1e-12 on each side of the kink.
+        np.testing.assert_allclose(got, whole, atol=1e-10)
+        expected = whole * MEAN + (along / tau if tau else 0.0) * COV @ a
+        np.testing.assert_allclose(vector, expected, atol=1e-10)
+
+
+def sides(cut):
+    cut = np.clip(cut, -11.9, 11.9)
+    return (-12.0, cut), (cut, min(cut + 0.3, 12.0)), (min(cut + 0.3, 12.0), 12.0)
+
+
+def test_the_slope_of_a_ridge_is_right_even_where_no_score_varies():
+    slope = jax.jacfwd(lambda a: MU.ridge(jax.nn.sigmoid, a[None])[1][0])
+    second = COV + jnp.outer(MEAN, MEAN)
+    np.testing.assert_allclose(slope(jnp.zeros(2)), second / 4, atol=1e-12)  # the logistic function has slope 1/4 at 0
+
+
+CLOSURES = {
+    "softmax": (mf.SoftmaxAttention(A, V), lambda m, S: theory.softmax(m, S, A, V)),
+    "L2": (mf.L2Attention(Q, K, V), lambda m, S: theory.l2(m, S, Q, K, V)),
+    "L2 with few keys": (mf.L2Attention(Q[:1], K[:1], V), lambda m, S: theory.l2(m, S, Q[:1], K[:1], V)),
+    "Sinkhorn": (mf.SinkhornAttention(A, V), lambda m, S: theory.sinkhorn(m, S, A, V)),
+    "symmetric Sinkhorn": (mf.SinkhornAttention(A + A.T, V), lambda m, S: theory.sinkhorn(m, S, A + A.T, V)),
+    "linear": (mf.LinearAttention(A, V), lambda m, S: theory.linear(m, S, A, V)),
+    "heads": (
+        mf.MultiHead([mf.SoftmaxAttention(A, V), mf.SoftmaxAttention(Q, K)], jnp.stack([W, jnp.eye(2)])),
+        lambda m, S: theory.Affine(W @ V @ S @ A + K @ S @ Q, W @ V @ m + K @ m),
+    ),
+    "feed-forward": (
+        mf.SoftmaxAttention(A, V) + mf.Perceptron(W, Q, jnp.ones(2), activation=lambda x: x),
+        lambda m, S: theory.Affine(V @ S @ A + W @ Q, V @ m + W @ jnp.ones(2)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("field", "closure"), CLOSURES.values(), ids=CLOSURES.keys())
+def test_fields_have_the_velocity_and_the_rates_of_the_closed_form(field, closure):
+    L, b = closure(MEAN, COV)
+    np.testing.assert_allclose(field(0.0, XS, MU), XS @ L.T + b[None], atol=1e-10)
+    rate = eqx.filter_jit(lambda mu: mu.transport(lambda xs: field(0.0, xs, mu)))(MU)
+    mean, cov = theory.moment_rates(theory.Affine(L, b), MEAN, COV)
+    np.testing.assert_allclose(rate.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(rate.root @ MU.root.T + MU.root @ rate.root.T, cov, atol=1e-10)
+
+
+def test_relu_attention_is_affine_on_centred_gaussians_alone():
+    L, _ = theory.centred_relu(COV, A, V)
+    np.testing.assert_allclose(mf.ReLUAttention(A, V)(0.0, XS, CENTRED), XS @ L.T, atol=1e-11)
+    assert mf.evolve(mf.ReLUAttention(A, V), CENTRED, [0.0, 0.1]).outcome.ok
+    with pytest.raises(ValueError, match="MomentClosure"):
+        mf.evolve(mf.ReLUAttention(A, V), MU, [0.0, 0.1])
+
+
+def test_the_unnormalised_field_is_that_of_the_closed_form():
+    closed = jax.vmap(lambda x: theory.unnormalised(x, MEAN, COV, A, V))(XS)
+    np.testing.assert_allclose(mf.UnnormalisedAttention(A, V)(0.0, XS, MU), closed, rtol=1e-12)
+
+
+INVERSE = jnp.linalg.inv(MU.root)
+BENT = {
+    "sigmoid": mf.SigmoidAttention(A, V),
+    "unnormalised": mf.UnnormalisedAttention(A, V),
+    "perceptron": mf.Perceptron(W, Q, jnp.ones(2)),
+    "kink at four standard deviations": mf.Perceptron(jnp.eye(2), INVERSE, 4 * jnp.ones(2) - INVERSE @ MEAN),
+}
+
+
+@pytest.mark.parametrize("field", BENT.values(), ids=BENT.keys())
+def test_fields_that_are_not_affine_are_refused_by_name_and_have_a_closure(field):
+    with pytest.raises(ValueError, match=r"`mf.MomentClosure\(field\)`"):
+        mf.evolve(field, MU, [0.0, 0.1])
+    with pytest.raises(ValueError, match=r"`mf.MomentClosure\(field\)`"):
+        MU.transport(lambda xs: field(0.0, xs, MU))
+    assert mf.evolve(mf.MomentClosure(field), MU, [0.0, 0.01]).outcome.ok
+
+
+def test_a_field_that_bends_later_is_refused_when_it_does():
+    field = mf.Schedule([mf.Perceptron(W, Q, jnp.ones(2), jnp.abs) * c for c in (0.0, 1.0)], [0.5])
+    assert mf.evolve(field, MU, [0.0, 0.4]).outcome.ok
+    with pytest.raises(Exception, match="MomentClosure"):
+        mf.evolve(field, MU, [0.0, 1.0])
+
+
+def test_a_closure_gives_the_moments_the_rates_of_the_field():
+    field = mf.SigmoidAttention(A, V)
+    rate = MU.transport(lambda xs: mf.MomentClosure(field)(0.0, xs, MU))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    z = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), -1).reshape(-1, 2)
+    w = np.outer(weights, weights).ravel() / (2 * np.pi)
+    ys = np.asarray(MEAN) + z @ np.linalg.cholesky(COV).T
+    v = np.asarray(field(0.0, jnp.asarray(ys), MU))
+    mixed = (w[:, None] * v).T @ (ys - np.asarray(MEAN))
+    np.testing.assert_allclose(rate.mean, w @ v, atol=1e-10)
+    np.testing.assert_allclose(rate.root @ MU.root.T + MU.root @ rate.root.T, mixed + mixed.T, atol=1e-10)
+
+
+def test_an_affine_field_is_its_own_closure():
+    field = mf.SoftmaxAttention(A, V)
+    np.testing.assert_allclose(mf.MomentClosure(field)(0.0, XS, MU), field(0.0, XS, MU), atol=1e-12)
+
+
+def test_a_closure_needs_a_gaussian():
+    with pytest.raises(TypeError, match="needs a `Gaussian`; got Particles"):
+        mf.MomentClosure(mf.SoftmaxAttention(A, V))(0.0, XS, mf.Particles(mf.Euclidean(2), XS))
+
+
+def test_the_covariance_follows_the_riccati_closed_form():
+    identity = jnp.eye(2)
+    end = 0.8 * float(theory.blow_up_time(COV, -A @ A.T + A, identity))
+    end = min(end, 1.0)
+    times = jnp.linspace(0.0, end, 5)
+    field = mf.SoftmaxAttention(-A @ A.T + A, identity)
+    path = mf.evolve(field, CENTRED, times, mf.Adaptive(rtol=1e-12))
+    closed = jax.vmap(lambda t: theory.covariance(t, COV, -A @ A.T + A, identity))(times)
+    np.testing.assert_allclose(path.measures.cov, closed, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mean", [[0.0, 0.0], [1.0, -1.0]], ids=["centred", "moving"])
+def test_a_blow_up_is_an_outcome_with_its_time(mean):
+    form = jnp.array([[0.4, 1.0], [-0.2, -0.3]])
+    path = mf.evolve(mf.SoftmaxAttention(form, jnp.eye(2)), mf.Gaussian(mean, COV), [0.0, 50.0])
+    time = theory.blow_up_time(COV, form, jnp.eye(2))
+    assert path.outcome.blew_up
+    # Steps shrink until time has no finer ones; what is left is the error of the solver on the way.
+    assert path.stats["blow_up_time"] == pytest.approx(float(time), rel=1e-6)
+    assert path.stats["engine"] == "closed form"
+
+
+def test_the_rank_is_kept_because_the_root_moves():
+    tall = np.random.default_rng(0).normal(size=(4, 2))
+    cov = tall @ tall.T
+    weights = [jnp.asarray(m) for m in np.random.default_rng(1).normal(size=(2, 4, 4)) / 4]
+    path = mf.evolve(mf.SoftmaxAttention(*weights), mf.Gaussian(jnp.ones(4), cov), [0.0, 0.5, 1.0])
+    values = np.linalg.eigvalsh(path.measures.cov)
+    assert (values[:, 2] > 1e-3).all()
+    assert (np.abs(values[:, 1]) < 1e-14 * values[:, 3]).all()
+
+
+def test_gaussians_move_as_their_particles_do():
+    """Tokens at quadrature nodes carry the law to quadrature accuracy: a particle flow that knows nothing of closures."""
+    form, value = jnp.array([[-0.6, -0.1], [0.0, -0.4]]), jnp.array([[1.0, 0.2], [-0.1, 0.8]])
+    mu = mf.Gaussian([0.5, 0.0], [[1.0, 0.3], [0.3, 0.5]])
+    nodes, weights = normal_rule(2)
+    light = weights > 1e-18
+    tokens = mf.Particles(mf.Euclidean(2), mu.place(jnp.asarray(nodes[light])), weights[light])
+    field, times = mf.SoftmaxAttention(form, value), [0.0, 0.5]
+    law, cloud = (mf.evolve(field, start, times).final for start in (mu, tokens))
+    mean = cloud.expect(lambda x: x)
+    np.testing.assert_allclose(law.mean, mean, atol=1e-7)  # the tolerance of the solver
+    np.testing.assert_allclose(law.cov, cloud.expect(lambda x: jnp.outer(x - mean, x - mean)), atol=1e-7)
+
+
+def test_heat_widens_the_covariance_at_twice_the_temperature():
+    rate = MU.diffuse(0.7)
+    np.testing.assert_allclose(rate.root @ MU.root.T + MU.root @ rate.root.T, 1.4 * np.eye(2), atol=1e-14)
+    np.testing.assert_array_equal(rate.mean, 0.0)
+
+
+def test_samples_have_the_moments_of_the_law():
+    tokens = MU.sample(20_000, key=0)
+    mean = tokens.expect(lambda x: x)
+    # Five standard errors.
+    assert (jnp.abs(mean - MEAN) < 5 * jnp.sqrt(jnp.diag(COV) / 20_000)).all()
+    np.testing.assert_allclose(tokens.expect(lambda x: jnp.outer(x - mean, x - mean)), COV, atol=5 * 2 / 141)
+
+
+def test_a_batch_of_gaussians_flows_under_vmap_and_a_sweep_compiles_once():
+    traces = []
+
+    @jax.jit
+    def final(scale):
+        traces.append(1)
+        return mf.evolve(mf.SoftmaxAttention(scale * A, V), MU, jnp.array([0.0, 0.1])).final.cov
+
+    batch = jax.vmap(final)(jnp.array([0.1, 0.2]))
+    count = len(traces)
+    for scale, cov in zip((0.1, 0.2), batch, strict=True):
+        np.testing.assert_allclose(final(jnp.asarray(scale)), cov, rtol=1e-12)
+    assert len(traces) == count + 1
+
+
+@pytest.mark.slow
+def test_a_flow_can_be_differentiated_with_respect_to_the_first_root():
+    def spread(root):
+        start = mf.Gaussian.from_root(MEAN, root)
+        return jnp.trace(mf.evolve(mf.SoftmaxAttention(A, V), start, jnp.array([0.0, 0.1])).final.cov)
+
+    gradient = jax.grad(spread)(MU.root)
+    step = 1e-5 * jnp.array([[1.0, -0.5], [0.3, 0.8]])
+    difference = (spread(MU.root + step) - spread(MU.root - step)) / 2
+    np.testing.assert_allclose(
+        (gradient * step).sum(), difference, rtol=1e-4
+    )  # the steps of the solver differ a little
+
+
+def test_energies_on_gaussians_are_those_of_the_closed_forms():
+    form = (A + A.T) / 2
+    np.testing.assert_allclose(mf.ScoreEnergy(form)(CENTRED), theory.score_energy(COV, form), rtol=1e-12)
+    np.testing.assert_allclose(mf.SinkhornEnergy(form)(CENTRED), theory.sinkhorn_energy(COV, form), rtol=1e-9)
+
+
+FLOWS = {
+    "softmax": (mf.SoftmaxAttention(A + A.T, A + A.T), mf.GradientFlow(-mf.ScoreEnergy(A + A.T))),
+    "Sinkhorn": (mf.SinkhornAttention(A + A.T, -A - A.T), mf.GradientFlow(mf.SinkhornEnergy(A + A.T))),
+    "twisted softmax": (mf.SoftmaxAttention(COV, 1.7 * jnp.eye(2)), mf.TwistedFlow(-mf.ScoreEnergy(COV), COV / 1.7)),
+}
+
+
+@pytest.mark.parametrize(("attention", "descent"), FLOWS.values(), ids=FLOWS.keys())
+def test_attention_on_centred_gaussians_is_a_gradient_flow(attention, descent):
+    np.testing.assert_allclose(attention(0.0, XS, CENTRED), descent(0.0, XS, CENTRED), atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "Sinkhorn", "twisted softmax"])
+def test_energy_falls_at_the_rate_of_squared_speed(kind):
+    _, descent = FLOWS[kind]
+    metric = descent.metric if isinstance(descent, mf.TwistedFlow) else jnp.eye(2)
+    rate = CENTRED.transport(lambda xs: descent(0.0, xs, CENTRED))
+    change = jax.jvp(descent.energy, (CENTRED,), (rate,))[1]
+    np.testing.assert_allclose(change, -jnp.trace(metric @ rate.root @ rate.root.T), rtol=1e-8)  # Sinkhorn's tolerance
+
+
+def test_linear_attention_ascends_the_score_energy_on_particles_too():
+    form = A + A.T
+    tokens = mf.Particles(mf.Euclidean(2), XS)
+    ascent = mf.GradientFlow(-mf.ScoreEnergy(form))(0.0, XS, tokens)
+    np.testing.assert_allclose(mf.LinearAttention(form, form)(0.0, XS, tokens), ascent, atol=1e-13)
+
+
+BAD = {
+    "not symmetric": (lambda: mf.Gaussian([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]]), "`cov` must be symmetric; it is off by 0.5"),
+    "not positive": (lambda: mf.Gaussian([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]]), "least eigenvalue is -1"),
+    "wrong size": (lambda: mf.Gaussian([0.0], jnp.eye(2)), "`cov` must have shape (1, 1); got (2, 2)"),
+    "mean of a batch": (lambda: mf.Gaussian([[0.0]], [[1.0]]), "`mean` must have shape (d,)"),
+    "NaN": (lambda: mf.Gaussian([np.nan], [[1.0]]), "`mean` has 1 NaN"),
+    "engine": (lambda: mf.evolve(mf.SoftmaxAttention(A, V), MU, [0.0, 1.0], engine=mf.sums.Dense()), "`engine`"),
+    "not quadratic": (lambda: MU.potential(lambda y: (y**3).sum(-1)), "must be quadratic"),
+    "no mass": (lambda: MU.weigh(MU.potential(lambda y: 9 * (y**2).sum(-1))), "has no mass"),
+    "metric": (lambda: mf.TwistedFlow(mf.ScoreEnergy(jnp.eye(2)), -jnp.eye(2)), "`metric` must be positive definite"),
+    "energy": (lambda: mf.ScoreEnergy([[0.0, 1.0], [0.0, 0.0]]), "`form` must be symmetric"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "words"), BAD.values(), ids=BAD.keys())
+def test_bad_input_gets_a_sentence(make, words):
+    with pytest.raises(ValueError, match="`") as caught:
+        make()
+    assert words in str(caught.value)
+
+
+def test_integers_become_floats_and_float32_stays():
+    assert mf.Gaussian([0, 0], [[1, 0], [0, 1]]).root.dtype == jnp.float64
+    single = mf.Gaussian(jnp.zeros(2, jnp.float32), jnp.eye(2, dtype=jnp.float32))
+    assert mf.evolve(mf.SoftmaxAttention(A, V), single, [0.0, 0.1]).final.root.dtype == jnp.float32
