@@ -12,14 +12,14 @@ HOME = "measureflow/sums/native"
 
 
 class NativeKernel(BuildHookInterface):
-    """Compiles `attend.cc` beside its source and adds it to the wheel."""
+    """Compiles the kernels into one library beside their sources and adds it to the wheel."""
 
     def initialize(self, version, build_data):
         """Compile, or say why not."""
         folder = pathlib.Path(self.root, "src", HOME)
         library = folder / ("_attend" + sysconfig.get_config_var("EXT_SUFFIX"))
         try:
-            compile_kernel(folder / "attend.cc", library)
+            compile_kernel(sorted(folder.glob("*.cc")), library)
         except Exception as problem:  # an install never fails for want of a compiler
             library.unlink(missing_ok=True)
             self.app.display_warning(f"measureflow: native kernel not built ({problem}); the JAX engine will be used.")
@@ -28,8 +28,8 @@ class NativeKernel(BuildHookInterface):
             build_data["force_include"][str(library)] = f"{HOME}/{library.name}"
 
 
-def compile_kernel(source: pathlib.Path, library: pathlib.Path) -> None:
-    """Compile the kernel for every instruction set that it chooses from when it runs."""
+def compile_kernel(sources: list[pathlib.Path], library: pathlib.Path) -> None:
+    """Compile the kernels for every instruction set that they choose from when they run."""
     if os.environ.get("MEASUREFLOW_NATIVE") == "0":
         raise RuntimeError("switched off by MEASUREFLOW_NATIVE=0")
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
@@ -39,6 +39,18 @@ def compile_kernel(source: pathlib.Path, library: pathlib.Path) -> None:
 
     include = pathlib.Path(jaxlib.__file__).parent / "include"
     partial = library.with_suffix(".partial")
-    flags = ["-O3", "-std=c++17", "-shared", "-fPIC", "-pthread", "-ffp-contract=fast", "-w", f"-I{include}"]
-    subprocess.run([compiler, *flags, str(source), "-o", str(partial)], check=True, capture_output=True, timeout=300)
+    flags = [
+        "-O3",
+        "-std=c++17",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        "-ffp-contract=fast",
+        "-fno-math-errno",
+        "-w",
+        f"-I{include}",
+    ]
+    subprocess.run(
+        [compiler, *flags, *map(str, sources), "-o", str(partial)], check=True, capture_output=True, timeout=300
+    )
     partial.replace(library)

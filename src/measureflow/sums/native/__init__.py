@@ -18,6 +18,7 @@ from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
 
 LEVELS = ("baseline", "avx2", "avx512")
+TARGETS = ("measureflow_attend", "measureflow_modes")
 
 
 @functools.cache
@@ -25,17 +26,16 @@ def _library() -> ctypes.CDLL | None:
     for path in sorted(Path(__file__).parent.glob("_attend*.so")):
         try:
             library = ctypes.CDLL(str(path))
-            jax.ffi.register_ffi_target(
-                "measureflow_attend", jax.ffi.pycapsule(library.measureflow_attend), platform="cpu"
-            )
-        except OSError:
+            for name in TARGETS:
+                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+        except (OSError, AttributeError):
             continue
         return library
     return None
 
 
 def available() -> bool:
-    """Whether the kernel was built and loads on this machine."""
+    """Whether the kernels were built and load on this machine."""
     return _library() is not None
 
 

@@ -1,0 +1,76 @@
+"""Exact sums for covectors that a fast sum cannot serve.
+
+A fast sum has an error relative to the largest mass that a covector could see. A covector that points away from nearly all
+sources sees so little of it that the error may exceed its tolerance: such covectors are few, and are summed again exactly.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool
+
+from measureflow.sums import native
+from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.blockwise import Blockwise
+
+CHUNK = 32
+"""Covectors summed at once: a tile of the native kernel for each of two cores."""
+WIDE = 256
+"""The same for derivatives, where a loop over all chunks passes by those that are empty."""
+
+
+def exact() -> AbstractEngine:
+    """The engine for all pairs on the default device."""
+    return native.Native() if jax.default_backend() == "cpu" and native.available() else Blockwise()
+
+
+def resummed(missed: Bool[Array, " m"], seen: Attended, a: Array, y: Array, log_weights: Array) -> Attended:
+    """What was seen, with the covectors marked as missed summed exactly, and no work where none is."""
+    return Attended(*_resummed(missed, *seen, a, y, log_weights))
+
+
+@jax.custom_jvp
+def _resummed(missed: Array, log_mass: Array, mean: Array, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    def repair(log_mass, mean):
+        ids, count = _listed(missed, CHUNK), missed.sum()
+
+        def step(state):
+            i, log_mass, mean = state
+            new = exact().attend(a.at[ids[i]].get(mode="clip"), y, w)
+            return i + 1, *(x.at[ids[i]].set(part, mode="drop") for x, part in zip((log_mass, mean), new, strict=True))
+
+        return lax.while_loop(lambda state: state[0] * ids.shape[1] < count, step, (0, log_mass, mean))[1:]
+
+    return lax.cond(missed.any(), repair, lambda *seen: seen, log_mass, mean)
+
+
+@_resummed.defjvp
+def _resummed_jvp(primals, tangents):
+    # A loop whose length is known, which also runs backwards.
+    missed = primals[0]
+
+    def repair(log_mass, mean, a, y, w):
+        ids = _listed(missed, WIDE)
+
+        def some(i):
+            return tuple(exact().attend(a.at[i].get(mode="clip"), y, w))
+
+        def none(i):
+            return jnp.zeros(len(i), a.dtype), jnp.zeros((len(i), a.shape[1]), a.dtype)
+
+        # The checkpoint is around the choice: inside, each chunk would keep all sources for the backward pass.
+        rows = lax.map(jax.checkpoint(lambda i: lax.cond(i[0] < len(a), some, none, i)), ids)
+        parts = (new.reshape(-1, *old.shape[1:]) for old, new in zip((log_mass, mean), rows, strict=True))
+        return tuple(x.at[ids.ravel()].set(p, mode="drop") for x, p in zip((log_mass, mean), parts, strict=True))
+
+    def either(*arrays):
+        return lax.cond(missed.any(), repair, lambda *arrays: arrays[:2], *arrays)
+
+    return _resummed(*primals), jax.jvp(either, primals[1:], tangents[1:])[1]
+
+
+def _listed(missed: Array, chunk: int) -> Array:
+    """The numbers of those that are marked, in rows of `chunk`, filled up with a number that is too large."""
+    m = len(missed)
+    chunk = min(chunk, m)
+    return jnp.nonzero(missed, size=-(-m // chunk) * chunk, fill_value=m)[0].reshape(-1, chunk)

@@ -1,0 +1,249 @@
+// Log mass and tilted mean of weighted sources on the unit circle through their Fourier modes, on the CPU.
+//
+//   e^{r cos(s - t)} = sum_k I_k(r) e^{ik(s - t)},  so sources enter by their moments and covectors by a polynomial.
+//
+// All arithmetic is in double precision, whatever the arrays hold. A covector whose mass is so small that the error bound of
+// the series exceeds its tolerance is marked as missed.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+#define INLINE __attribute__((always_inline)) inline
+
+extern "C" int measureflow_level();  // in attend.cc
+
+namespace {
+
+constexpr double EPS = std::numeric_limits<double>::epsilon();
+constexpr double LN2_HIGH = 6.93147180369123816490e-01, LN2_LOW = 1.90821492927058770002e-10;
+constexpr double LONGEST = 1e4;  // covectors beyond need more than a thousand modes: marked as missed
+constexpr int REACH = 4;
+constexpr int64_t RUN = 4096, LEAST_BLOCK = 4096, MOST_BLOCKS = 256;
+
+struct Block {
+  double* moments;
+  double top, off;  // the largest log weight, and how far norms are from 1
+};
+
+struct Series {
+  bool equal;
+  int top_mode, groups;
+  const double* coefficients;
+};
+
+template <typename T>
+struct Circle {
+  int64_t m, n, runs, block;
+  int modes;
+  const T *covectors, *sources, *log_weights;
+  T *log_mass, *mean;
+  bool* missed;
+  double *shortest, *longest;  // of each run of covectors
+  Block* blocks;
+  Series series;
+  double top, total, off, truncation, tolerance;
+};
+
+// I_k(r) / I_{k-1}(r), from its bounds, good to some percent; the error dies out on the way down.
+double first_ratio(int k, double r) { return r / (k - 0.5 + std::sqrt((k + 0.5) * (k + 0.5) + r * r)); }
+
+// e^{-r} I_k(r) for k = 0 .. top, by ratios from above; they add up to one.
+std::vector<double> bessel(double r, int top) {
+  std::vector<double> value(top + 1);
+  double ratio = first_ratio(top + 1, r), total = 0;
+  for (int k = top; k > 0; --k) {
+    ratio = r / (2.0 * k + r * ratio);
+    value[k] = ratio;
+    total = ratio * (1 + total);
+  }
+  value[0] = 1 / (1 + 2 * total);
+  for (int k = 1; k <= top; ++k) value[k] *= value[k - 1];
+  return value;
+}
+
+// The modes needed for covectors up to length r: what is left out is at most `tail` of the total.
+int modes_needed(double r, double tail) {
+  const auto value = bessel(r, 40 + static_cast<int>(9 * std::sqrt(r)));  // beyond, e^{-k^2/2r} is below 1e-17
+  int k = static_cast<int>(value.size()) - 1;
+  for (double left = 0; k > 0; --k)
+    if ((left += 2 * value[k]) > tail) break;
+  return k;
+}
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#define VECTOR_BYTES 64
+namespace avx512 {
+#include "modes.inc"
+}
+#undef VECTOR_BYTES
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define VECTOR_BYTES 32
+namespace avx2 {
+#include "modes.inc"
+}
+#undef VECTOR_BYTES
+#pragma GCC pop_options
+#endif
+
+#define VECTOR_BYTES 16
+namespace baseline {
+#include "modes.inc"
+}
+#undef VECTOR_BYTES
+
+// With c the conjugate direction and m_k the moments, m_{-k} their conjugates, the mass is Re sum_k e_k I_k m_k c^k and the
+// first moment sum_{k >= 0} I_k m_{k+1} c^k plus the conjugate of sum_{k > 0} I_k m_{k-1} c^k; e_0 = 1 and e_k = 2.
+typedef std::complex<double> C;
+
+C at(const std::vector<double>& moment, int k) { return {moment[2 * k], moment[2 * k + 1]}; }
+
+// Without the Bessel numbers: for each mode the coefficients of the three polynomials.
+std::vector<double> polynomials(const std::vector<double>& moment, int top_mode) {
+  std::vector<double> out;
+  for (int k = 0; k <= top_mode; ++k)
+    for (C c : {at(moment, k) * (k ? 2.0 : 1.0), at(moment, k + 1), k ? at(moment, k - 1) : C(0)})
+      out.insert(out.end(), {c.real(), c.imag()});
+  return out;
+}
+
+// With them: mass and both coordinates as Re sum_k f_k c^k, by groups of modes: for modes g + b and g - b the four factors of
+// cosines and sines.
+std::vector<double> trigonometric(const std::vector<double>& moment, const std::vector<double>& bessel) {
+  const int top_mode = static_cast<int>(bessel.size()) - 1, width = 2 * REACH + 1;
+  const auto f = [&](int i, int k) -> C {
+    if (k < 0 || k > top_mode) return 0;
+    const C up = at(moment, k + 1), down = k ? at(moment, k - 1) : C(0);
+    return bessel[k] * (i == 0 ? at(moment, k) * (k ? 2.0 : 1.0) : i == 1 ? up + down : C(0, -1) * (up - down));
+  };
+  std::vector<double> out;
+  for (int g = 0; g - REACH <= top_mode; g += width)
+    for (int i = 0; i < 3; ++i) {
+      const C centre = f(i, g);
+      out.insert(out.end(), {centre.real(), centre.imag()});
+      for (int b = 1; b <= REACH; ++b) {
+        const C sum = f(i, g + b) + f(i, g - b), difference = f(i, g + b) - f(i, g - b);
+        out.insert(out.end(), {sum.real(), -difference.imag(), sum.imag(), difference.real()});
+      }
+    }
+  return out;
+}
+
+enum Level { BASELINE = 0, AVX2 = 1, AVX512 = 2 };
+
+template <typename P, typename F>
+void in_threads(int64_t threads, const P& p, F work) {
+  std::atomic<int64_t> next{0};
+  std::vector<std::thread> others;
+  for (int64_t i = 1; i < threads; ++i) others.emplace_back([&] { work(p, next); });
+  work(p, next);
+  for (auto& other : others) other.join();
+}
+
+template <typename T, typename F>
+void attend(Circle<T>& p, int64_t threads, F lengths, F moment_blocks, F query_tiles) {
+  // A thread costs some ten microseconds to start.
+  const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * p.modes / 50000); };
+  p.modes = 1;
+  p.runs = (p.m + RUN - 1) / RUN;
+  std::vector<double> ends(2 * p.runs);
+  p.shortest = ends.data();
+  p.longest = ends.data() + p.runs;
+  in_threads(useful(p.m), p, lengths);
+  const double shortest = *std::min_element(p.shortest, p.shortest + p.runs);
+  const double longest = std::min(LONGEST, *std::max_element(p.longest, p.longest + p.runs));
+
+  p.truncation = std::max(EPS, 1e-5 * p.tolerance);
+  const int top_mode = modes_needed(longest, p.truncation);
+  p.modes = top_mode + 2;
+  p.block = std::max(LEAST_BLOCK, (p.n + MOST_BLOCKS - 1) / MOST_BLOCKS);
+  const int64_t count = (p.n + p.block - 1) / p.block, width = 2 * p.modes;
+  std::vector<double> storage(count * width);
+  std::vector<Block> blocks(count);
+  for (int64_t b = 0; b < count; ++b) blocks[b].moments = storage.data() + b * width;
+  p.blocks = blocks.data();
+  in_threads(useful(p.n), p, moment_blocks);
+
+  p.top = -std::numeric_limits<double>::infinity();
+  p.off = 0;
+  for (const Block& block : blocks) p.top = std::max(p.top, block.top), p.off = std::max(p.off, block.off);
+  std::vector<double> moment(width);
+  for (const Block& block : blocks)
+    for (int64_t k = 0; k < width; ++k) moment[k] += std::exp(block.top - p.top) * block.moments[k];
+  p.total = moment[0];
+
+  // Lengths that differ by rounding alone are one.
+  const bool equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
+  const auto coefficients =
+      equal ? trigonometric(moment, bessel(longest, top_mode)) : polynomials(moment, top_mode);
+  p.series = {equal, top_mode, (top_mode + REACH) / (2 * REACH + 1) + 1, coefficients.data()};
+  in_threads(useful(p.m), p, query_tiles);
+}
+
+
+template <typename T>
+ffi::Error run(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
+               ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance, int threads,
+               int level) {
+  Circle<T> p{};
+  p.m = a.dimensions()[0], p.n = y.dimensions()[0], p.tolerance = tolerance;
+  p.covectors = a.typed_data<T>(), p.sources = y.typed_data<T>(), p.log_weights = w.typed_data<T>();
+  p.log_mass = log_mass->typed_data<T>(), p.mean = mean->typed_data<T>(), p.missed = missed->typed_data<bool>();
+  switch (level < 0 ? measureflow_level() : std::min(level, measureflow_level())) {
+#if defined(__x86_64__)
+    case AVX512:
+      attend(p, threads, avx512::lengths<T>, avx512::moment_blocks<T>, avx512::query_tiles<T>);
+      break;
+    case AVX2:
+      attend(p, threads, avx2::lengths<T>, avx2::moment_blocks<T>, avx2::query_tiles<T>);
+      break;
+#endif
+    default:
+      attend(p, threads, baseline::lengths<T>, baseline::moment_blocks<T>, baseline::query_tiles<T>);
+  }
+  return ffi::Error::Success();
+}
+
+ffi::Error modes(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
+                 ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance, int32_t threads,
+                 int32_t level) {
+  if (threads < 1) threads = std::max(1u, std::thread::hardware_concurrency());
+  switch (a.element_type()) {
+    case ffi::F32:
+      return run<float>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
+    case ffi::F64:
+      return run<double>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
+    default:
+      return ffi::Error::InvalidArgument("measureflow_modes takes float32 or float64");
+  }
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_modes, modes,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .Attr<double>("tolerance")
+                                  .Attr<int32_t>("threads")
+                                  .Attr<int32_t>("level"));

@@ -1,0 +1,196 @@
+"""Fast sums keep their tolerance against dense float64 sums, whatever the tokens, weights and temperature."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from measureflow.spaces import Euclidean, Sphere
+from measureflow.sums import Blockwise, Dense, fourier, isolated, native
+from measureflow.sums.fourier import Fourier
+
+
+def circle(angles):
+    return np.stack([np.cos(angles), np.sin(angles)], 1)
+
+
+CIRCLES = {
+    "uniform": lambda rng, n: rng.uniform(0, 7, n),
+    "clustered": lambda rng, n: rng.integers(0, 3, n) + 1e-3 * rng.normal(size=n),
+    "two alone": lambda rng, n: np.where(np.arange(n) < 2, 3.0, 0.0) + 1e-2 * rng.normal(size=n),
+    "doubled": lambda rng, n: np.repeat(rng.uniform(0, 7, n), 2)[:n],
+}
+BETAS = [0.0, -2.0, 1.0, 16.0, 64.0, 1000.0]
+
+
+@pytest.fixture(params=["native", "jax"])
+def road(request, monkeypatch):
+    """Both implementations; the exact sums behind them are then those of JAX too."""
+    if request.param == "jax":
+        monkeypatch.setattr(native, "available", lambda: False)
+    elif not native.available():
+        pytest.skip("the native kernel is not built")
+
+
+def close(seen, a, y, w, tolerance):
+    """Within the tolerance, or ten roundings of scores and log weights of this size where that is more."""
+    expected = Dense().attend(*(jnp.asarray(x, jnp.float64) for x in (a, y, w)))
+    size = 1 + np.linalg.norm(a, axis=1).astype(float) + np.abs(w).max()
+    allowed = np.maximum(tolerance, 10 * np.finfo(a.dtype).eps * size)
+    assert (np.abs(np.asarray(seen.log_mass, float) - expected.log_mass) <= allowed).all()
+    assert (np.abs(np.asarray(seen.mean, float) - expected.mean).max(1) <= allowed).all()
+
+
+@pytest.mark.usefixtures("road")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fourier_keeps_its_tolerance(dtype):
+    rng = np.random.default_rng(0)
+    attend = jax.jit(Fourier(tolerance=1e-10).attend)
+    for cloud, beta in itertools.product(CIRCLES.values(), BETAS):
+        y = circle(cloud(rng, 301)).astype(dtype)
+        w = np.log(rng.uniform(1e-12, 1, len(y))).astype(dtype)
+        a = (beta * y).astype(dtype)
+        close(attend(*map(jnp.asarray, (a, y, w))), a, y, w, 1e-10)
+
+
+@pytest.mark.usefixtures("road")
+@pytest.mark.parametrize("n", [1, 2, 15, 4097])
+def test_fourier_takes_covectors_of_all_lengths(n):
+    rng = np.random.default_rng(n)
+    y, w = circle(rng.uniform(0, 7, n)), np.log(10 ** rng.uniform(-12, 0, n))
+    a = circle(rng.uniform(0, 7, 300)) * 10 ** rng.uniform(-3, 4.3, (300, 1))
+    a[0] = 0
+    close(jax.jit(Fourier().attend)(*map(jnp.asarray, (a, y, w))), a, y, w, 1e-10)
+
+
+@pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
+def test_tokens_far_from_a_crowd_are_found_and_summed_exactly():
+    """Two tokens beside 10^5 that they hardly see: the series alone gives ten digits, and its bound says so."""
+    rng = np.random.default_rng(0)
+    y = circle(np.r_[3.0, 3.3, 0.01 * rng.normal(size=100_000)])
+    a, y, w = jnp.asarray(16 * y), jnp.asarray(y), jnp.full(len(y), -np.log(len(y)))
+    _, mean, missed = fourier._natively(1e-12, 0, -1, a, y, w)
+    expected = Blockwise().attend(a[:50], y, w)
+    assert list(np.flatnonzero(missed)) == [0, 1]
+    assert np.abs(mean[:2] - expected.mean[:2]).max() > 1e-12
+    seen = jax.jit(Fourier(1e-12).attend)(a, y, w)
+    np.testing.assert_allclose(seen.mean[:50], expected.mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(seen.log_mass[:50], expected.log_mass, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("road")
+def test_the_error_bound_of_the_series_is_a_bound():
+    """Tokens at all distances from a crowd, weights over twelve decades: whatever is not marked has its digits."""
+    rng = np.random.default_rng(1)
+    by_modes = fourier._natively if native.available() else lambda t, _, __, *arrays: fourier._by_modes(t, *arrays)
+    for beta in (16.0, 64.0, 200.0):
+        y = circle(np.r_[np.linspace(0, np.pi, 200), 0.1 * rng.normal(size=3000)])
+        w = np.r_[np.log(10 ** rng.uniform(-12, -3, 200)), np.zeros(3000)]
+        a, y, w = jnp.asarray(beta * y), jnp.asarray(y), jnp.asarray(w)
+        expected = Dense().attend(a, y, w)
+        log_mass, mean, missed = jax.jit(by_modes, static_argnums=(0, 1, 2))(1e-10, 0, -1, a, y, w)
+        error = jnp.maximum(jnp.abs(log_mass - expected.log_mass), jnp.abs(mean - expected.mean).max(1))
+        assert missed[:200].any()
+        assert not missed[:200].all()
+        assert error[~missed].max() < 1e-10
+
+
+@pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
+def test_modes_do_not_depend_on_the_number_of_threads_nor_much_on_the_instructions():
+    rng = np.random.default_rng(0)
+    y, w = jnp.asarray(circle(rng.uniform(0, 7, 50_001))), jnp.zeros(50_001)
+    for a in (7.0 * y, jnp.asarray(rng.normal(size=(9001, 2)))):
+        one, three = (fourier._natively(1e-10, threads, -1, a, y, w) for threads in (1, 3))
+        np.testing.assert_array_equal(one[0], three[0])
+        np.testing.assert_array_equal(one[1], three[1])
+        for level in (0, 1):
+            # Orders of summation differ: some roundings.
+            np.testing.assert_allclose(fourier._natively(1e-10, 0, level, a, y, w)[1], one[1], rtol=0, atol=1e-14)
+
+
+def observable(engine, a, y, w):
+    log_mass, mean = engine.attend(a, y, w)
+    return jnp.sum(jnp.sin(log_mass)) + jnp.sum(mean**3)
+
+
+def derivatives(engine, a, y, w, da, dy, dw):
+    """Value, gradient and derivative along a direction."""
+    value, slope = jax.value_and_grad(observable, (1, 2, 3))(engine, a, y, w)
+    along = jax.jvp(lambda *x: observable(engine, *x), (a, y, w), (da, dy, dw))[1]
+    return value, *slope, along
+
+
+def test_derivatives_of_fourier_sums_are_those_of_dense_sums():
+    """In every direction, also off the circle, and for covectors that are summed exactly."""
+    rng = np.random.default_rng(0)
+    y = jnp.asarray(circle(np.r_[3.0, 0.1 * rng.normal(size=40)]))
+    w = jnp.asarray(np.r_[-30.0, rng.normal(size=40)])
+    a = jnp.asarray(np.r_[[[0.0, 0.0], [-20.0, 0.0]], 9 * rng.normal(size=(15, 2))])
+    assert fourier._by_modes(1e-10, a, y, w)[2].any()
+    directions = [jnp.asarray(rng.normal(size=x.shape)) for x in (a, y, w)]
+    got = jax.jit(derivatives, static_argnums=0)(Fourier(), a, y, w, *directions)
+    for one, other in zip(got, derivatives(Dense(), a, y, w, *directions), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-8)  # the tolerance times scores of size 30
+
+
+def test_gradients_of_fourier_sums_keep_memory_linear():
+    n = 2**16
+    shapes = [jax.ShapeDtypeStruct(s, jnp.float64) for s in ((n, 2), (n, 2), (n,))]
+    slope = jax.grad(lambda *x: observable(Fourier(), *x), (0, 1, 2))
+    compiled = jax.jit(slope).lower(*shapes).compile()
+    # All pairs would take 34 GB and all modes of all tokens 1 GB; a hundred numbers for each token are 52 MB.
+    assert compiled.memory_analysis().temp_size_in_bytes < 100 * 8 * n + 2**26
+
+
+def test_a_nan_is_not_hidden_and_costs_no_exact_sums():
+    y = circle(np.linspace(0, 6, 300))
+    y[7, 1] = np.nan
+    a, y, w = jnp.asarray(2 * circle(np.linspace(0, 6, 40))), jnp.asarray(y), jnp.zeros(300)
+    for log_mass, mean, missed in (fourier._by_modes(1e-10, a, y, w), *_natively(a, y, w)):
+        assert np.isnan(log_mass).all()
+        assert np.isnan(mean).all()
+        assert not missed.any()
+
+
+def _natively(a, y, w):
+    return [fourier._natively(1e-10, 0, -1, a, y, w)] if native.available() else []
+
+
+def test_batches_of_fourier_sums():
+    rng = np.random.default_rng(0)
+    y, w = jnp.asarray(circle(np.r_[3.0, 0.01 * rng.normal(size=99)])), jnp.zeros(100)
+    scales = jnp.array([0.5, 20.0, 1.0])
+    batched = jax.vmap(lambda s: Fourier().attend(s * y, y, w).mean)(scales)
+    expected = jax.vmap(lambda s: Dense().attend(s * y, y, w).mean)(scales)
+    np.testing.assert_allclose(batched, expected, rtol=0, atol=1e-10)
+
+
+def test_only_marked_covectors_are_summed_again():
+    rng = np.random.default_rng(0)
+    a, y, w = jnp.asarray(rng.normal(size=(100, 3))), jnp.asarray(rng.normal(size=(50, 3))), jnp.zeros(50)
+    missed = jnp.asarray(rng.uniform(size=100) < 0.5)
+    expected = Dense().attend(a, y, w)
+    wrong = type(expected)(jnp.full(100, 7.0), jnp.full((100, 3), 7.0))
+    seen = isolated.resummed(missed, wrong, a, y, w)
+    np.testing.assert_allclose(seen.mean[missed], expected.mean[missed], rtol=1e-12, atol=1e-14)
+    assert (seen.log_mass[~missed] == 7.0).all()
+
+
+def test_fourier_refuses_what_is_not_on_the_circle_and_names_who_takes_it():
+    y = jnp.ones((4, 5)) / jnp.sqrt(5.0)
+    with pytest.raises(ValueError, match=r"two coordinates; got 5. `Nufft` takes up to 3"):
+        Fourier().attend(y, y, jnp.zeros(4))
+    with pytest.raises(ValueError, match=r"a norm is off by 0.414. `Nufft`, `Native`"):
+        Fourier().attend(jnp.ones((4, 2)), jnp.ones((4, 2)), jnp.zeros(4))
+    with pytest.raises(ValueError, match="`tolerance` must lie between"):
+        Fourier(tolerance=0.0)
+    assert fourier.applies(Sphere(2), 2)
+    assert not fourier.applies(Sphere(3), 3)
+    assert not fourier.applies(Euclidean(2), 2)
+
+
+def test_fourier_costs_grow_with_the_tokens_and_the_root_of_beta():
+    assert fourier.cost(10**6, 10**6, 16.0) < 2 * fourier.cost(5 * 10**5, 5 * 10**5, 16.0)
+    assert 2 < fourier.modes(1600.0) / fourier.modes(100.0) < 4
