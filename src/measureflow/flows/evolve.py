@@ -223,9 +223,9 @@ def _kind(result, solver, final, speed):
     # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
     fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
     fixed = isinstance(solver, AbstractFixedStep)
-    event = result == dfx.RESULTS.event_occurred
+    event, unsound = result == dfx.RESULTS.event_occurred, jnp.isfinite(size) & ~final.sound()
     return jnp.select(
-        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, event & jnp.isfinite(size) & ~final.sound(), event],
+        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, event & unsound, event],
         [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
         FAILED,
     )

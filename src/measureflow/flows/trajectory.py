@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from measureflow import checks
 from measureflow.measures import AbstractMeasure
 
-REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED = range(6)
+REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND = range(7)
 
 SENTENCES = {
     REACHED: "Reached t = {time:.10g}.",
@@ -22,6 +22,8 @@ SENTENCES = {
     "{speed:.3g}; the field may not be smooth there.",
     OVERFLOW: "Stopped at t = {time:.10g}: the tokens left the range of floating point numbers; rescale them.",
     FAILED: "Stopped at t = {time:.10g}: the implicit solver found no solution; try `Adaptive()` or a looser tolerance.",
+    UNSOUND: "Stopped at t = {time:.10g}: the density is no longer resolved, its negative part has grown beyond rounding; "
+    "take more modes or shorter steps, or the cells that stay positive.",
 }
 
 

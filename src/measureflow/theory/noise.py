@@ -73,6 +73,15 @@ def cubic(beta: Numbers, coupling: Numbers = 1.0) -> Values:
     return coupling * first * (2 * second - first) / (2 * (first - second))
 
 
+def bessel_ratio(k: Numbers, beta: Numbers, dim: Numbers = 2.0) -> Values:
+    """How much of a disturbance of degree k softmax attention sees at the uniform state, over beta.
+
+    I_{k+d/2-1}(beta) / (beta I_{d/2-1}(beta)), on the circle I_k(beta) / (beta I_0(beta)); 1/d for degree one at beta = 0.
+    """
+    k, beta, dim = _floats(k, beta, dim)
+    return _pull(k, beta, dim) / _limit_function(dim / 2, (beta / 2) ** 2)
+
+
 def kuramoto_growth(kappa: Numbers) -> Values:
     """Exponential rate at which uniform noisy oscillators start to order.
 

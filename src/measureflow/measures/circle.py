@@ -1,0 +1,306 @@
+"""Densities on the unit circle: the mean-field limit of tokens on `Sphere(2)`.
+
+`CircleDensity` is what is left of the PDE `∂ρ/∂t + ∂(ρv)/∂θ = 0` when `ρ` is kept as trigonometric moments
+`m_k = ∫ e^{-ikθ} dμ`: then `m_k' = -ik ∫ v e^{-ikθ} dμ`, the mass does not move at all, diffusion is diagonal, and smooth
+densities are exact to rounding. Products are formed on a grid of more than three points per moment, where those of two
+band-limited functions do not alias. `CircleCells` keeps averages over cells instead: second order, but positive.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.measures.density import NEGATIVE, AbstractDensity, AbstractGrid, check_density
+from measureflow.measures.particles import Particles, as_key
+from measureflow.spaces import Sphere
+
+Velocity = Callable[[Float[Array, "m d"]], Float[Array, "m d"]]
+
+
+class Ring(AbstractGrid):
+    """Equally spaced nodes: for covectors that turn like them the kernel is circulant, and the sum a convolution."""
+
+    def __init__(self, size: int):
+        self.angles = 2 * np.pi * np.arange(size) / size
+        self.nodes = np.stack([np.cos(self.angles), np.sin(self.angles)], axis=1)
+        self.weights = np.full(size, 2 * np.pi / size)
+
+    def symmetric(self, a: Float[Array, "m d"]) -> Bool[Array, ""] | None:
+        """Whether the covectors are the corners of a regular polygon, in the order of the nodes."""
+        if len(a) != len(self.nodes):
+            return None
+        cos, sin = jnp.asarray(self.nodes.T, a.dtype)
+        corners = jnp.stack([cos * a[0, 0] - sin * a[0, 1], sin * a[0, 0] + cos * a[0, 1]], axis=1)
+        return jnp.abs(a - corners).max() <= 16 * jnp.finfo(a.dtype).eps * jnp.abs(a).max()
+
+    def fast(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
+        """The convolution of the kernel seen from the first node with the data."""
+        kernel = jnp.exp(a[:, :1] - shift[:, None])
+        return jnp.fft.irfft(jnp.fft.rfft(kernel, axis=0) * jnp.fft.rfft(W, axis=0), len(W), axis=0)
+
+
+@functools.cache
+def ring(size: int) -> Ring:
+    """The grid of a given size, one object for each so that nothing compiles twice."""
+    return Ring(size)
+
+
+@final
+class CircleDensity(AbstractDensity):
+    """A density on the circle through its moments `∫ cos(kθ) dμ` and `∫ sin(kθ) dμ`, the two rows of `moments`.
+
+    `values` are densities with respect to the angle at equally spaced angles from zero: `2K + 1` of them give `K` moments.
+    A flow that makes finer structure than the moments resolve shows it by a growing `negative_mass`, and ends with an
+    outcome that says so. `filter`, an even order such as 8, damps the highest moments at the rate `K (k/K)^filter`, which
+    is nothing to what is resolved: then the flow goes on past that time with the right low moments, and `values` that
+    ripple around clusters; at order 2 they do not, at the price of first order.
+    """
+
+    tilt: Float[Array, "*frames n"] | None
+    moments: Float[Array, "*frames 2 k"]
+    filter: int | None = eqx.field(static=True)
+
+    def __init__(self, values: ArrayLike | Array, filter: int | None = None):
+        values = checks.floating(values)
+        checks.shaped("values", values, ("n",), "They are the density at equally spaced angles.")
+        if len(values) < 3:
+            raise ValueError(f"`values` needs at least 3 angles to hold a moment; got {len(values)}.")
+        if filter is not None and (filter < 2 or filter % 2):
+            raise ValueError(f"`filter` is an even order, such as 8; got {filter}.")
+        check_density(values, values.mean() * 2 * jnp.pi)
+        coefficients = jnp.fft.rfft(values) * (2 * jnp.pi / len(values))
+        if len(values) % 2 == 0:  # the last one stands for both signs of its frequency
+            coefficients = coefficients.at[-1].divide(2)
+        self.moments = _real(coefficients)
+        self.tilt, self.filter = None, filter
+
+    @staticmethod
+    def uniform(modes: int, filter: int | None = None) -> "CircleDensity":
+        """The uniform density with a number of moments."""
+        return CircleDensity(jnp.full(_count(modes), 1 / (2 * jnp.pi)), filter)
+
+    @staticmethod
+    def from_function(
+        density: Callable[[Float[Array, " n"]], Float[Array, " n"]], modes: int, filter: int | None = None
+    ) -> "CircleDensity":
+        """The density given as a function of the angle, with a number of moments.
+
+        For example `CircleDensity.from_function(lambda t: (1 + jnp.cos(t)) / (2 * jnp.pi), 32)`.
+        """
+        return CircleDensity(density(jnp.asarray(ring(_count(modes)).angles, float)), filter)
+
+    @property
+    def modes(self) -> int:
+        """The number of moments above the mass."""
+        return self.moments.shape[-1] - 1
+
+    @property
+    def space(self) -> Sphere:
+        """The circle."""
+        return Sphere(2)
+
+    @property
+    def grid(self) -> Ring:
+        """More than three nodes per moment, in a number that transforms fast."""
+        return ring(_fast_size(3 * self.modes + 1))
+
+    @property
+    def values(self) -> Float[Array, "*frames n"]:
+        """The density at the nodes."""
+        return self.sampled(len(self.grid.nodes))
+
+    def sampled(self, size: int) -> Float[Array, "*frames n"]:
+        """The density at equally spaced angles from zero, more than two per moment."""
+        if size <= 2 * self.modes:
+            raise ValueError(f"`size` must be more than {2 * self.modes} to show {self.modes} moments; got {size}.")
+        return jnp.fft.irfft(_complex(self.moments), size) * (size / (2 * jnp.pi))
+
+    @property
+    def masses(self) -> Float[Array, "*frames n"]:
+        """The density times the distance of the nodes."""
+        return self.values * (2 * jnp.pi / len(self.grid.nodes))
+
+    @property
+    def engine_name(self) -> str:
+        """Sums are convolutions."""
+        return "fourier"
+
+    def transport(self, velocity: Velocity) -> "CircleDensity":
+        """The rate of the moments, `m_k' = -ik ∫ v e^{-ikθ} dμ`, and of the filter."""
+        cosines, sines = _real(jnp.fft.rfft(self.masses * _speed(self.nodes, velocity))[: self.modes + 1])
+        k = jnp.arange(self.modes + 1, dtype=self.moments.dtype)
+        damping = 0.0 if self.filter is None else self.modes * (k[None] / self.modes) ** self.filter
+        return self._with(jnp.stack([-k * sines, k * cosines]) - jnp.asarray(damping, k.dtype) * self.moments)
+
+    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "CircleDensity":
+        """The rate under the heat equation: `m_k' = -temperature k² m_k`."""
+        return self._with(-jnp.asarray(temperature, self.moments.dtype) * self._squares() * self.moments)
+
+    def heat(self, span: Real[ArrayLike, ""]) -> "CircleDensity":
+        """The density, or a tangent to it, after the heat equation with unit temperature for a span of time."""
+        return self._with(jnp.exp(-jnp.asarray(span, self.moments.dtype) * self._squares()) * self.moments)
+
+    def sound(self) -> Bool[Array, ""]:
+        """Whether the density is still resolved; ripples are no harm where a filter keeps them from growing."""
+        return self.negative_mass <= (NEGATIVE if self.filter is None else jnp.inf)
+
+    def settle(self) -> "CircleDensity":
+        """Every sequence of moments is taken as it is."""
+        return self
+
+    def quantiles(self, n: int) -> Particles:
+        """Equally weighted tokens that divide the mass evenly: closer to the density than a sample, by far."""
+        return self._particles((jnp.arange(n, dtype=self.moments.dtype) + 0.5) / n)
+
+    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+        """Independent tokens from the density, up to the square of the distance of the nodes."""
+        return self._particles(jax.random.uniform(as_key(key), (n,), self.moments.dtype))
+
+    def _particles(self, shares: Float[Array, " n"]) -> Particles:
+        size = 4 * len(self.grid.nodes)
+        k = jnp.arange(self.modes + 1, dtype=self.moments.dtype)
+        cosines, sines = self.moments / jnp.maximum(k, 1.0)[None]
+        primitive = jnp.stack([-sines, cosines]).at[:, 0].set(0.0)
+        wave = jnp.fft.irfft(_complex(primitive), size) * (size / (2 * jnp.pi))
+        angles = jnp.linspace(0.0, 2 * jnp.pi, size + 1, dtype=k.dtype)
+        below = self.moments[0, 0] * angles / (2 * jnp.pi) + jnp.append(wave, wave[0]) - wave[0]
+        places = jnp.interp(shares * below[-1], below, angles)
+        return Particles(self.space, jnp.stack([jnp.cos(places), jnp.sin(places)], axis=1))
+
+    def _squares(self) -> Float[Array, "1 k"]:
+        return jnp.arange(self.modes + 1, dtype=self.moments.dtype)[None] ** 2
+
+    def _with(self, moments: Float[Array, "*frames 2 k"]) -> "CircleDensity":
+        return eqx.tree_at(lambda mu: mu.moments, self, moments)
+
+
+@final
+class CircleCells(AbstractDensity):
+    """A density on the circle through its averages over equal cells, the first one centred at angle zero.
+
+    Mass moves from cell to cell across their edges, so none is lost; what crosses is taken from the side it comes from,
+    with slopes limited by `minmod`, so that averages stay positive under `Euler(dt)` and `Heun(dt)` as long as `dt` is at
+    most half the time in which the fastest mass crosses a cell. Second order where the density is smooth and has no
+    extremum.
+    """
+
+    tilt: Float[Array, "*frames n"] | None
+    values: Float[Array, "*frames n"]
+
+    def __init__(self, values: ArrayLike | Array):
+        self.values = checks.floating(values)
+        checks.shaped("values", self.values, ("n",), "They are the averages over equal cells.")
+        if len(self.values) < 3:
+            raise ValueError(f"`values` needs at least 3 cells; got {len(self.values)}.")
+        check_density(self.values, self.values.mean() * 2 * jnp.pi)
+        self.tilt = None
+
+    @staticmethod
+    def uniform(cells: int) -> "CircleCells":
+        """The uniform density on a number of cells."""
+        return CircleCells(jnp.full(cells, 1 / (2 * jnp.pi)))
+
+    @property
+    def space(self) -> Sphere:
+        """The circle."""
+        return Sphere(2)
+
+    @property
+    def grid(self) -> Ring:
+        """The centres of the cells."""
+        return ring(self.values.shape[-1])
+
+    @property
+    def masses(self) -> Float[Array, "*frames n"]:
+        """The masses of the cells."""
+        return self.values * self.width
+
+    @property
+    def width(self) -> float:
+        """The width of a cell."""
+        return 2 * np.pi / self.values.shape[-1]
+
+    @property
+    def engine_name(self) -> str:
+        """Sums are convolutions."""
+        return "fourier"
+
+    def transport(self, velocity: Velocity) -> "CircleCells":
+        """The rate of the averages: what comes in across the edges minus what goes out, over the width."""
+        half = jnp.asarray(self.grid.angles + self.width / 2, self.values.dtype)
+        speed = _speed(jnp.stack([jnp.cos(half), jnp.sin(half)], axis=1), velocity)
+        ahead = jnp.roll(self.values, -1) - self.values
+        slope = _minmod(ahead, jnp.roll(ahead, 1))
+        here, next_ = self.values + slope / 2, jnp.roll(self.values - slope / 2, -1)
+        flux = jnp.maximum(speed, 0.0) * here + jnp.minimum(speed, 0.0) * next_
+        return self._with((jnp.roll(flux, 1) - flux) / self.width)
+
+    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "CircleCells":
+        """The rate under the heat equation, by the second difference of the averages."""
+        second = jnp.roll(self.values, -1) - 2 * self.values + jnp.roll(self.values, 1)
+        return self._with(jnp.asarray(temperature, self.values.dtype) * second / self.width**2)
+
+    def heat(self, span: Real[ArrayLike, ""]) -> "CircleCells":
+        """The averages after that heat equation with unit temperature for a span of time: positive ones stay so.
+
+        What crosses is averaged with a positive kernel, up to rounding of its transform.
+        """
+        n = self.values.shape[-1]
+        k = jnp.arange(n // 2 + 1, dtype=self.values.dtype)
+        decay = jnp.exp(-4 * jnp.asarray(span, k.dtype) * (jnp.sin(jnp.pi * k / n) / self.width) ** 2)
+        return self._with(jnp.fft.irfft(decay * jnp.fft.rfft(self.values), n))
+
+    def settle(self) -> "CircleCells":
+        """The averages are what they are."""
+        return self
+
+    def _with(self, values: Float[Array, "*frames n"]) -> "CircleCells":
+        return eqx.tree_at(lambda mu: mu.values, self, values)
+
+
+def _speed(points: Float[Array, "n 2"], velocity: Velocity) -> Float[Array, " n"]:
+    """The angular speed at points of the circle."""
+    v = velocity(points)
+    checks.shaped("velocity", v, points.shape, "A field on the circle has two coordinates.")
+    return points[:, 0] * v[:, 1] - points[:, 1] * v[:, 0]
+
+
+def _minmod(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The smaller of two slopes if they agree in sign, and else zero."""
+    return jnp.where(a * b > 0, jnp.sign(a) * jnp.minimum(jnp.abs(a), jnp.abs(b)), 0.0)
+
+
+def _real(coefficients: Array) -> Float[Array, "2 k"]:
+    """The integrals of cosines and of sines from those of `e^{-ikθ}`."""
+    return jnp.stack([coefficients.real, -coefficients.imag])
+
+
+def _complex(moments: Float[Array, "*frames 2 k"]) -> Array:
+    return jax.lax.complex(moments[..., 0, :], -moments[..., 1, :])
+
+
+def _count(modes: int) -> int:
+    if modes < 1:
+        raise ValueError(f"`modes` must be at least 1; got {modes}.")
+    return 2 * modes + 1
+
+
+@functools.cache
+def _fast_size(least: int) -> int:
+    """The smallest even number from a bound on that has no prime factor above five."""
+
+    def rough(n: int) -> int:
+        for p in (2, 3, 5):
+            while n % p == 0:
+                n //= p
+        return n
+
+    return next(n for n in range(least + least % 2, 2 * least + 4, 2) if rough(n) == 1)

@@ -1,0 +1,173 @@
+"""Densities: measures known as functions, through a quadrature whose nodes do not move.
+
+A `Grid` holds the nodes and does the one sum that costs, `T(a, W) = sum_l e^{<a, y_l>} W_l` for columns `W` of data at the
+nodes; on a symmetric grid a transform does it faster for covectors that have the symmetry of the nodes. The sum is its own
+derivative, `dT = <da, T(a, y W)> + T(a, dW)`, so every derivative is as fast. What covectors see of a density, its averages
+and its reweightings are then the same for all densities; a density of its own kind adds what its numbers are (moments,
+cell averages, harmonics) and how they move.
+"""
+
+import abc
+from collections.abc import Callable
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from measureflow import checks
+from measureflow.measures.base import AbstractMeasure
+from measureflow.sums import AbstractEngine, Attended, Blockwise
+
+MASS_TOLERANCE = 1e-6
+"""How far the mass of what a user passes may be from one: float32 rounding passes, a density never normalised does not."""
+
+NEGATIVE = 1e-3
+"""The negative mass at which a density is no longer one: far above what resolved runs show, and far below nonsense."""
+
+
+class AbstractGrid(abc.ABC):
+    """Nodes of a quadrature on the unit sphere, `(n, d)`, and their weights; grids of equal size are equal."""
+
+    nodes: np.ndarray
+    weights: np.ndarray
+
+    @abc.abstractmethod
+    def symmetric(self, a: Float[Array, "m d"]) -> Bool[Array, ""] | None:
+        """Whether covectors lie like the nodes, so that `fast` may be used; None where their number alone forbids it."""
+
+    @abc.abstractmethod
+    def fast(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
+        """The sums `sum_l e^{<a, y_l> - shift} W_l` by a transform, for covectors that lie like the nodes."""
+
+    def direct(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
+        """The same sums term by term, for any covectors."""
+        nodes = jnp.asarray(self.nodes, a.dtype)
+        return Blockwise().rows(lambda a, shift: jnp.exp(nodes @ a - shift) @ W, len(nodes), a, shift)
+
+    def sums(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
+        """The sums, by the fast way if the covectors allow it."""
+        symmetric = self.symmetric(a)
+        return (
+            self.direct(a, shift, W)
+            if symmetric is None
+            else jax.lax.cond(symmetric, self.fast, self.direct, a, shift, W)
+        )
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def exponential_sums(
+    grid: AbstractGrid, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]
+) -> Float[Array, "m c"]:
+    """The sums `sum_l e^{<a, y_l> - shift} W_l` over the nodes of a grid."""
+    return grid.sums(a, shift, W)
+
+
+@exponential_sums.defjvp
+def _(grid, primals, tangents):
+    (a, shift, W), (da, dshift, dW) = primals, tangents
+    nodes = jnp.asarray(grid.nodes, a.dtype)
+    n, c = W.shape
+    columns = jnp.concatenate([W, (nodes[:, :, None] * W[:, None, :]).reshape(n, -1)], axis=1)
+    T, first = jnp.split(exponential_sums(grid, a, shift, columns), [c], axis=1)
+    turned = jnp.einsum("md,mdc->mc", da, first.reshape(len(a), -1, c))
+    return T, exponential_sums(grid, a, shift, dW) + turned - dshift[:, None] * T
+
+
+class AbstractDensity(AbstractMeasure):
+    """A measure with a density, seen through its values at the nodes of a grid.
+
+    `tilt` is the potential at the nodes by which the measure has been reweighted, if it has been.
+    """
+
+    tilt: eqx.AbstractVar[Float[Array, "*frames n"] | None]
+
+    @property
+    @abc.abstractmethod
+    def grid(self) -> AbstractGrid:
+        """The nodes at which the density is known."""
+
+    @property
+    @abc.abstractmethod
+    def masses(self) -> Float[Array, "*frames n"]:
+        """The density at the nodes times the weights of the quadrature, not tilted; negative where the density is."""
+
+    @property
+    def nodes(self) -> Float[Array, "n d"]:
+        """The points at which the density is known."""
+        return jnp.asarray(self.grid.nodes, self.masses.dtype)
+
+    @property
+    def negative_mass(self) -> Float[Array, "*frames"]:
+        """The mass below zero: 0 for a density that is one, growing when its numbers no longer resolve it."""
+        return -jnp.minimum(self.masses, 0.0).sum(-1)
+
+    def sound(self) -> Bool[Array, ""]:
+        """Whether the numbers still are those of a density, up to a negative mass of 1e-3."""
+        return self.negative_mass <= NEGATIVE
+
+    def attend(self, covectors: Float[Array, "m d"]) -> Attended:
+        """The sums over the grid: spectrally accurate for smooth densities."""
+        masses, height = self._tilted()
+        shift = jax.lax.stop_gradient(jnp.linalg.norm(covectors, axis=-1))
+        W = masses[:, None] * jnp.concatenate([jnp.ones_like(self.nodes[:, :1]), self.nodes], axis=1)
+        T = exponential_sums(self.grid, covectors, shift, W)
+        return Attended(shift + height + jnp.log(T[:, 0]), T[:, 1:] / T[:, :1])
+
+    def ridge(
+        self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
+    ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+        """The sums over the grid, term by term: spectrally accurate for smooth kernels, second order for a kink."""
+        masses, height = self._tilted()
+        nodes, masses = self.nodes, jnp.exp(height) * masses
+
+        def row(a):
+            share = masses * kernel(nodes @ a)
+            return share.sum(), share @ nodes
+
+        return Blockwise().rows(row, len(nodes), covectors)
+
+    def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
+        """The quadrature over the grid."""
+        masses, height = self._tilted()
+        return jnp.tensordot(jnp.exp(height) * masses, integrand(self.nodes), axes=1)
+
+    def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, " n"]:
+        """The values of a function at the nodes."""
+        return f(self.nodes)
+
+    def weigh(self, potential: Float[Array, " n"]) -> "AbstractDensity":
+        """Add a potential to the tilt."""
+        tilt = potential if self.tilt is None else self.tilt + potential
+        return eqx.tree_at(lambda mu: mu.tilt, self, tilt, is_leaf=lambda leaf: leaf is None)
+
+    def using(self, engine: AbstractEngine) -> "AbstractDensity":
+        """A density sums over its own grid."""
+        raise ValueError(
+            f"`engine` is for kernel sums over particles; {type(self).__name__} sums over its grid. Got {type(engine).__name__}."
+        )
+
+    def _tilted(self) -> tuple[Float[Array, " n"], Float[Array, ""]]:
+        """The masses after the tilt, scaled so that they do not overflow, and the logarithm of the scale."""
+        if self.tilt is None:
+            return self.masses, jnp.zeros((), self.masses.dtype)
+        top = jax.lax.stop_gradient(self.tilt.max())
+        return self.masses * jnp.exp(self.tilt - top), top
+
+
+def check_density(values: Array, mass: Array) -> None:
+    """Refuse values that are not those of a probability density."""
+    checks.finite("values", values)
+    if not checks.concrete(values, mass):
+        return
+    if (lowest := float(values.min())) < 0:
+        raise ValueError(
+            f"`values` of a density must not be negative; entry {int(values.argmin())} is {lowest:.3g}. "
+            "If that is rounding, set it to zero."
+        )
+    if abs(float(mass) - 1) > MASS_TOLERANCE:
+        raise ValueError(
+            f"`values` must have mass 1 within {MASS_TOLERANCE:g}; got {float(mass):.6g}. Divide them by it."
+        )

@@ -1,0 +1,288 @@
+"""Densities on the circle: laws of measures, spectral accuracy, positivity, and what users may pass."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+
+import measureflow as mf
+from measureflow.measures.density import exponential_sums
+from measureflow.theory import circle, kuramoto, noise
+
+
+def bumps(angle):
+    """A smooth density without symmetry."""
+    return 0.6 * circle.von_mises(angle - 1.0, 2.0) + 0.4 * circle.von_mises(angle + 2.0, 5.0)
+
+
+def cells(n):
+    """The same density on cells; point values are averages up to the square of the width."""
+    values = bumps(2 * np.pi * np.arange(n) / n)
+    return mf.CircleCells(values / (values.mean() * 2 * np.pi))
+
+
+def line(n=20001):
+    """A fine trapezoid rule that knows nothing of the library."""
+    angles = 2 * np.pi * np.arange(n) / n
+    return np.stack([np.cos(angles), np.sin(angles)], 1), np.asarray(bumps(angles)) * 2 * np.pi / n
+
+
+COVECTORS = np.array([[0.0, 0.0], [3.0, -1.0], [-0.2, 6.0]])
+DENSITIES = {"fourier": lambda: mf.CircleDensity.from_function(bumps, 48), "cells": lambda: cells(4000)}
+
+
+@pytest.fixture(params=DENSITIES)
+def mu(request):
+    return DENSITIES[request.param]()
+
+
+def tolerance(mu):
+    # Fourier: rounding. Cells: rectangles on a smooth density, so rounding too, until their averages matter.
+    return 1e-13 if isinstance(mu, mf.CircleDensity) else 1e-12
+
+
+def test_covectors_see_the_integral(mu):
+    points, masses = line()
+    kernel = np.exp(COVECTORS @ points.T) * masses
+    seen = mu.attend(jnp.asarray(COVECTORS))
+    np.testing.assert_allclose(seen.log_mass, np.log(kernel.sum(1)), atol=tolerance(mu))
+    np.testing.assert_allclose(seen.mean, kernel @ points / kernel.sum(1, keepdims=True), atol=tolerance(mu))
+
+
+def test_the_zero_covector_sees_mass_and_mean(mu):
+    seen = mu.attend(jnp.zeros((1, 2)))
+    np.testing.assert_allclose(seen.log_mass, 0.0, atol=1e-14)
+    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-15)
+
+
+def test_the_tilted_mean_is_the_gradient_of_the_log_mass(mu):
+    a = jnp.asarray(COVECTORS)
+    gradient = jax.grad(lambda a: mu.attend(a).log_mass.sum())(a)
+    np.testing.assert_allclose(gradient, mu.attend(a).mean, atol=1e-13)
+
+
+def test_the_convolution_is_the_sum_and_so_are_its_derivatives():
+    grid = mf.CircleDensity.from_function(bumps, 16).grid
+    W = jax.random.normal(jax.random.key(0), (len(grid.nodes), 2))
+    a = 3.0 * jnp.asarray(grid.nodes) @ jnp.array([[0.6, 0.8], [-0.8, 0.6]])
+    shift = jnp.full(len(a), 3.0)
+    assert bool(grid.symmetric(a))
+    np.testing.assert_allclose(grid.fast(a, shift, W), grid.direct(a, shift, W), atol=1e-14)
+    da, dW = (jax.random.normal(jax.random.key(i), x.shape) for i, x in enumerate((a, W)))
+
+    def twice(f):
+        once = lambda a, W: jax.jvp(f, (a, W), (da, dW))[1]  # noqa: E731
+        return lambda: jax.jvp(once, (a, W), (da, dW))[1]
+
+    ours, plain = (lambda a, W: exponential_sums(grid, a, shift, W)), (lambda a, W: grid.direct(a, shift, W))
+    np.testing.assert_allclose(
+        *(jax.jit(twice(f))() for f in (ours, plain)), rtol=1e-10, atol=1e-11
+    )  # rounding, with sums of size 1e3
+    back = [jax.jit(jax.grad(lambda a, W, f=f: (f(a, W) ** 2).sum(), argnums=(0, 1)))(a, W) for f in (ours, plain)]
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10), *back)
+
+
+def test_covectors_in_another_order_are_not_taken_for_a_polygon():
+    mu = mf.CircleDensity.from_function(bumps, 16)
+    a = 2.0 * mu.nodes
+    turned = jnp.arange(len(a))[::-1]
+    assert not bool(mu.grid.symmetric(a[turned]))
+    np.testing.assert_allclose(mu.attend(a[turned]).mean, mu.attend(a).mean[turned], atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        mf.SoftmaxAttention([[1.0, 0.4], [-0.3, 2.0]], [[1.0, 0.2], [0.0, 0.7]]),
+        mf.L2Attention([[1.0, 0.4], [0.0, 1.0]], [[0.5, 0.0], [0.2, 1.0]], np.eye(2)),
+        mf.SinkhornAttention([[1.0, 0.4], [0.4, 0.5]], np.eye(2)),
+        mf.SigmoidAttention.isotropic(2, 2.0),
+        mf.LinearAttention.isotropic(2, 2.0),
+        mf.UnnormalisedAttention.isotropic(2, 3.0),
+        mf.GradientFlow(-mf.InteractionEnergy(2.0)),
+    ],
+    ids=lambda f: type(f).__name__,
+)
+def test_every_field_moves_a_density_as_it_moves_its_tokens(field):
+    mu = mf.CircleDensity.from_function(bumps, 48)
+    tokens = mf.Particles(mf.Sphere(2), mu.nodes, mu.masses)
+    # One quadrature seen as tokens: the same sums, so rounding, and what the Sinkhorn sweeps leave.
+    ours, theirs = (jax.jit(lambda m: field(0.0, mu.nodes, m))(m) for m in (mu, tokens))
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+
+
+def test_transport_is_minus_the_derivative_of_the_flux():
+    mu = mf.CircleDensity.from_function(bumps, 64)
+    rate = jax.jit(lambda mu: mu.transport(lambda x: jnp.stack([-x[:, 1], x[:, 0]], 1) * jnp.exp(x[:, :1])))(mu)
+    angle = jnp.asarray(mu.grid.angles)
+    exact = jax.vmap(jax.grad(lambda t: -bumps(t) * jnp.exp(jnp.cos(t))))(angle)
+    np.testing.assert_allclose(rate.values, exact, atol=1e-12)  # rounding times the highest mode
+    np.testing.assert_array_equal(rate.moments[:, 0], 0.0)
+
+
+def test_uniform_attention_follows_the_law_of_ott_and_antonsen():
+    mu = mf.CircleDensity.from_function(lambda t: circle.poisson_kernel(t, 0.2), 256)
+    path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 0.0), mu, jnp.linspace(0.0, 4.0, 5), mf.Adaptive(1e-11, 1e-13))
+    r = kuramoto.order_parameter(path.times, 0.2)
+    # The target of the circle PDE; moments are r^k and at the end r = 0.83, so all are resolved.
+    np.testing.assert_allclose(path.measures.moments[:, 0, 1], r, atol=1e-12)
+    exact = jnp.stack([circle.poisson_kernel(jnp.asarray(mu.grid.angles), s) for s in r])
+    np.testing.assert_allclose(path.measures.values, exact, atol=1e-10)
+    np.testing.assert_array_equal(path.measures.moments[:, 0, 0], path.measures.moments[0, 0, 0])
+
+
+@pytest.mark.parametrize("kind", ["unnormalised", "softmax"])
+@pytest.mark.parametrize("beta", [2.0, 10.0])
+def test_each_mode_of_the_uniform_density_grows_at_its_rate(kind, beta):
+    field = {"unnormalised": mf.UnnormalisedAttention, "softmax": mf.SoftmaxAttention}[kind].isotropic(2, beta)
+    uniform = mf.CircleDensity.uniform(32)
+
+    def rate(moments):
+        mu = jax.tree.map(lambda _: moments, uniform)
+        return mu.transport(lambda xs: field(0.0, xs, mu)).moments[0]
+
+    k = np.arange(1, 33)
+    growth = jnp.diag(jax.jit(jax.jacfwd(rate))(uniform.moments)[:, 0])[1:]
+    exact = noise.growth(k, 0.0, beta) if kind == "unnormalised" else circle.softmax_growth(k, beta)
+    np.testing.assert_allclose(growth, exact, rtol=1e-10, atol=1e-12 * float(exact.max()))  # rounding
+
+
+def test_a_disturbed_uniform_density_breaks_into_the_predicted_number_of_clusters():
+    beta, k = 10.0, np.arange(1.0, 9.0)[:, None]
+    start = lambda t: (1 + 1e-5 * jnp.cos(k * (t[None] - k**2)).sum(0)) / (2 * jnp.pi)  # noqa: E731
+    mu = mf.CircleDensity.from_function(start, 64)
+    path = mf.evolve(mf.SoftmaxAttention.isotropic(2, beta), mu, jnp.linspace(0.0, 16.0, 5))
+    sizes = jnp.hypot(*path.final.moments)[1:9]
+    assert 1 + int(jnp.argmax(sizes)) == int(circle.first_clusters(beta)) == 4
+    assert path.outcome.ok
+
+
+def test_tokens_at_quantiles_follow_the_density():
+    mu = mf.CircleDensity.from_function(bumps, 128)
+    field, times = mf.SoftmaxAttention.isotropic(2, 2.0), [0.0, 1.0, 2.0]
+    path, tokens = mf.evolve(field, mu, times), mf.evolve(field, mu.quantiles(1000), times, mf.RK4(0.05))
+    for observable in (lambda m: m.expect(lambda x: x), lambda m: m.expect(lambda x: jnp.outer(x, x))):
+        # Midpoints of equal masses: an error of the square of their distance, 1000^-2 = 1e-6, with a constant near one;
+        # fourth-order steps of 0.05 add about as much.
+        np.testing.assert_allclose(path.map(observable), tokens.map(observable), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_sample_of_twenty_thousand_tokens_follows_the_density():
+    mu, n = mf.CircleDensity.from_function(bumps, 128), 20_000
+    field, times = mf.SoftmaxAttention.isotropic(2, 2.0), [0.0, 1.0]
+    path, tokens = mf.evolve(field, mu, times), mf.evolve(field, mu.sample(n, key=0), times, mf.RK4(0.25))
+    mean = lambda m: m.expect(lambda x: x)  # noqa: E731
+    # Four standard errors of a mean of size one, and the flow stretches by no more than e.
+    np.testing.assert_allclose(mean(path.final), mean(tokens.final), atol=4 * np.e / np.sqrt(n))
+
+
+def test_a_sample_has_the_law_of_the_density():
+    mu = mf.CircleDensity.from_function(bumps, 64)
+    points = mu.sample(100_000, key=1).points
+    angles = np.mod(np.arctan2(points[:, 1], points[:, 0]), 2 * np.pi)
+    fine, masses = 2 * np.pi * np.arange(20001) / 20001, line()[1]
+    gap = np.abs(np.interp(np.sort(angles), fine, np.cumsum(masses)) - np.arange(100_000) / 100_000).max()
+    assert gap < 1.63 / np.sqrt(100_000)  # Kolmogorov's bound at 1 %
+    assert scipy.special.kolmogorov(1.63) < 0.011
+
+
+def test_cells_stay_positive_and_keep_their_mass():
+    box = jnp.where(jnp.arange(400) < 200, 1 / jnp.pi, 0.0)
+    mu = mf.CircleCells(box)
+    dt = 0.5 * mu.width  # speeds are at most one
+    path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 4.0), mu, jnp.linspace(0.0, 6.0, 7), mf.Heun(dt))
+    assert float(path.measures.values.min()) == 0.0
+    # Differences of fluxes cancel in exact arithmetic; a few thousand roundings remain.
+    np.testing.assert_allclose(path.measures.masses.sum(-1), 1.0, atol=1e-12)
+    assert float(path.final.values.max()) > 5  # a cluster has formed
+
+
+def test_cells_move_at_second_order():
+    errors = []
+    for n in (200, 400, 800):
+        mu = cells(n)
+        rate = jax.jit(lambda mu: mu.transport(lambda x: jnp.stack([-x[:, 1], x[:, 0]], 1) * jnp.exp(x[:, :1])))(mu)
+        flux = lambda t: np.asarray(bumps(t)) * np.exp(np.cos(t))  # noqa: E731
+        exact = (flux(mu.grid.angles - 1e-5) - flux(mu.grid.angles + 1e-5)) / 2e-5
+        errors.append(np.median(np.abs(rate.values - exact)))
+    # Limited slopes are of first order at the four extrema, so the median tells the order of the rest.
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2.0, atol=0.15)
+
+
+def test_a_flow_that_is_no_longer_resolved_ends_with_a_sentence_unless_filtered():
+    plain, filtered = (
+        mf.CircleDensity.from_function(lambda t: circle.poisson_kernel(t, 0.3), 32, filter=f) for f in (None, 8)
+    )
+    field, times = mf.SoftmaxAttention.isotropic(2, 0.0), jnp.linspace(0.0, 8.0, 5)
+    path = mf.evolve(field, plain, times)
+    assert not bool(path.outcome.ok)
+    assert "no longer resolved" in str(path.outcome)
+    assert float(path.final.negative_mass) > 1e-3
+    path = mf.evolve(field, filtered, times)
+    assert path.outcome.ok
+    # 32 moments cannot tell a cluster narrower than 1/32; its mean is off by the square of that.
+    np.testing.assert_allclose(path.measures.moments[:, 0, 1], kuramoto.order_parameter(times, 0.3), atol=1 / 32**2)
+
+
+def test_a_filter_leaves_resolved_densities_alone():
+    turn = lambda x: jnp.stack([-x[:, 1], x[:, 0]], 1)  # noqa: E731
+    plain, filtered = (mf.CircleDensity.from_function(bumps, 96, filter=f).transport(turn) for f in (None, 8))
+    np.testing.assert_allclose(filtered.moments, plain.moments, atol=1e-6)  # m_k (k / 96)^8, with m_k near e^{-k/3}
+
+
+def test_values_come_back_from_an_even_and_an_odd_number():
+    for n in (10, 11):
+        values = np.abs(np.sin(np.arange(n))) + 0.1
+        values /= values.mean() * 2 * np.pi
+        np.testing.assert_allclose(mf.CircleDensity(values).sampled(10 * n)[::10], values, atol=1e-15)
+
+
+@pytest.mark.slow
+def test_flows_of_densities_jit_vmap_and_differentiate():
+    def order(beta):
+        mu = mf.CircleDensity.from_function(bumps, 12)
+        return mf.evolve(mf.SoftmaxAttention.isotropic(2, beta), mu, [0.0, 0.5]).final.moments[0, 1]
+
+    betas = jnp.array([0.5, 1.5])
+    slope = jax.jit(jax.vmap(jax.grad(order)))(betas)
+    h = 1e-4
+    differences = (jax.vmap(order)(betas + h) - jax.vmap(order)(betas - h)) / (2 * h)
+    np.testing.assert_allclose(slope, differences, atol=1e-6)  # tolerance 1e-10 of the flow over h
+
+
+def test_densities_work_in_single_precision():
+    values = np.asarray(bumps(2 * np.pi * np.arange(65) / 65), np.float32)
+    field = mf.SoftmaxAttention(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
+    single, double = mf.CircleDensity(values), mf.CircleDensity.from_function(bumps, 32)
+    rate = single.transport(lambda xs: field(0.0, xs, single))
+    assert rate.moments.dtype == jnp.float32
+    exact = double.transport(lambda xs: mf.SoftmaxAttention.isotropic(2, 1.0)(0.0, xs, double))
+    np.testing.assert_allclose(rate.moments, exact.moments, atol=1e-5)  # rounding times the highest moment
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: mf.CircleDensity([0.5, -0.1, 0.1]), "must not be negative; entry 1 is -0.1"),
+        (lambda: mf.CircleDensity(np.ones(8)), "must have mass 1 within 1e-06; got 6.28319"),
+        (lambda: mf.CircleDensity(np.ones((2, 8))), "must have shape"),
+        (lambda: mf.CircleDensity([0.3, 0.2]), "at least 3 angles"),
+        (lambda: mf.CircleDensity([0.3, np.nan, 0.2]), "NaN"),
+        (lambda: mf.CircleDensity.uniform(8, filter=3), "even order"),
+        (lambda: mf.CircleDensity.uniform(0), "`modes` must be at least 1"),
+        (lambda: mf.CircleDensity.uniform(8).sampled(16), "more than 16"),
+        (lambda: mf.CircleCells([0.5, -0.1, 0.1]), "must not be negative"),
+        (lambda: mf.CircleCells(np.ones(8)), "must have mass 1"),
+        (lambda: mf.CircleCells([0.1]), "at least 3 cells"),
+        (lambda: mf.CircleDensity.uniform(8).using(mf.sums.Dense()), "sums over its grid"),
+        (
+            lambda: mf.evolve(mf.HardmaxAttention.isotropic(2), mf.CircleDensity.uniform(8), [0.0, 1.0]),
+            "needs a measure with support points",
+        ),
+    ],
+)
+def test_bad_input_gets_a_sentence(make, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        make()
