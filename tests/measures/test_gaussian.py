@@ -151,6 +151,12 @@ def test_fields_have_the_velocity_and_the_rates_of_the_closed_form(field, closur
     np.testing.assert_allclose(rate.root @ MU.root.T + MU.root @ rate.root.T, cov, atol=1e-10)
 
 
+def test_a_mean_far_away_does_not_spoil_the_rate_of_the_root():
+    far = mf.Gaussian([1e12, -1e11], COV)
+    rate = far.transport(lambda xs: mf.SoftmaxAttention(A, V)(0.0, xs, far))
+    np.testing.assert_allclose(rate.root, V @ COV @ A @ far.root, rtol=1e-12)
+
+
 def test_relu_attention_is_affine_on_centred_gaussians_alone():
     L, _ = theory.centred_relu(COV, A, V)
     np.testing.assert_allclose(mf.ReLUAttention(A, V)(0.0, XS, CENTRED), XS @ L.T, atol=1e-11)
@@ -179,7 +185,8 @@ def test_fields_that_are_not_affine_are_refused_by_name_and_have_a_closure(field
         mf.evolve(field, MU, [0.0, 0.1])
     with pytest.raises(ValueError, match=r"`mf.MomentClosure\(field\)`"):
         MU.transport(lambda xs: field(0.0, xs, MU))
-    assert mf.evolve(mf.MomentClosure(field), MU, [0.0, 0.01]).outcome.ok
+    closed = MU.transport(lambda xs: mf.MomentClosure(field)(0.0, xs, MU))
+    assert np.isfinite(closed.root).all()
 
 
 def test_a_field_that_bends_later_is_refused_when_it_does():
@@ -319,7 +326,7 @@ def test_attention_on_centred_gaussians_is_a_gradient_flow(attention, descent):
     np.testing.assert_allclose(attention(0.0, XS, CENTRED), descent(0.0, XS, CENTRED), atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["softmax", "Sinkhorn", "twisted softmax"])
+@pytest.mark.parametrize("kind", ["softmax", pytest.param("Sinkhorn", marks=pytest.mark.slow), "twisted softmax"])
 def test_energy_falls_at_the_rate_of_squared_speed(kind):
     _, descent = FLOWS[kind]
     metric = descent.metric if isinstance(descent, mf.TwistedFlow) else jnp.eye(2)

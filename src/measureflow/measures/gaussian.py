@@ -137,7 +137,7 @@ class Gaussian(AbstractMeasure):
         return "closed form"
 
     def transport(self, velocity: Velocity) -> "Gaussian":
-        """The rates `m' = v(m)` and `R' = LR` of an affine velocity; columns of `LR` are half differences across `m`."""
+        """The rates `m' = v(m)` and `R' = LR` of an affine velocity `Lx + b`."""
         mean, root, bent = self._affine(velocity)
         if checks.concrete(bent) and bent:
             raise ValueError(NOT_AFFINE)
@@ -193,11 +193,16 @@ class Gaussian(AbstractMeasure):
         return Particles(self.space, self.place(z))
 
     def _affine(self, velocity: Velocity) -> tuple[Float[Array, " d"], Float[Array, "d d"], Bool[Array, ""]]:
-        """The rates of mean and root if the velocity is affine, and whether it is not."""
+        """The rates of mean and root if the velocity is affine, and whether it is not.
+
+        `LR` is the derivative along the columns of the root, since differences would lose it where the mean is large. It is
+        taken beside the mean: there a kernel of the score may have its kink.
+        """
         d = len(self.mean)
-        z = jnp.asarray(_crosses(d), self.mean.dtype)
-        v = velocity(self.place(z))
-        centre, columns = v[0], (v[1 : d + 1] - v[d + 1 : 2 * d + 1]) / 2
+        z = jnp.asarray(np.concatenate([np.repeat(_probe(d)[:1], d, 0) / FAR, _crosses(d)]), self.mean.dtype)
+        along = jnp.zeros_like(z).at[:d].set(self.root.T)
+        v, rates = jax.jvp(velocity, (self.place(z),), (along,))
+        centre, columns = v[d], rates[:d]
         return centre, columns.T, _differ(v, centre[None] + z @ columns, columns)
 
     def _rule(self) -> tuple[Float[Array, "N d"], Float[Array, " N"]]:
@@ -254,9 +259,8 @@ def _probe(d: int) -> np.ndarray:
 
 
 def _crosses(d: int) -> np.ndarray:
-    """The origin, `±e_i`, the same far out, and far out in no special direction."""
-    e = np.eye(d)
-    return np.concatenate([np.zeros((1, d)), e, -e, FAR * e, -FAR * e, _probe(d)])
+    """The origin, far out on the axes, and far out in no special direction."""
+    return np.concatenate([np.zeros((1, d)), FAR * np.eye(d), -FAR * np.eye(d), _probe(d)])
 
 
 def _quadratic(values: Float[Array, " s"], d: int) -> tuple[Array, Array, Array]:
