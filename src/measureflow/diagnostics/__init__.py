@@ -9,6 +9,7 @@ from measureflow.diagnostics.clusters import linked as linked
 from measureflow.diagnostics.clusters import merge_times as merge_times
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
+from measureflow.diagnostics.smoothness import lipschitz as lipschitz
 from measureflow.diagnostics.structure import Balance as Balance
 from measureflow.diagnostics.structure import curl as curl
 from measureflow.diagnostics.structure import energy_balance as energy_balance

@@ -41,6 +41,26 @@ class AbstractEngine(eqx.Module):
         `sources` is how many there are, so that an engine knows what a row costs.
         """
 
+    def average(
+        self,
+        covectors: Float[Array, "m d"],
+        offsets: Float[Array, " m"],
+        sources: Float[Array, "n d"],
+        log_weights: Float[Array, " n"],
+        values: Float[Array, "n e"],
+    ) -> Float[Array, "m e"]:
+        """The sums `sum_j e^{<a_i, y_j> + b_i + w_j} z_j`, where no exponent is above zero.
+
+        With minus the log mass as offset these are averages under the tilted measure; its second moment is the one of
+        `z_j = y_j y_j^T`.
+        """
+
+        def row(a, b):
+            scores = jnp.matmul(sources, a, precision=jax.lax.Precision.HIGHEST) + b + log_weights
+            return jnp.matmul(jnp.exp(scores), values, precision=jax.lax.Precision.HIGHEST)
+
+        return self.rows(row, len(sources), covectors, offsets)
+
 
 def attend_one(
     a: Float[Array, " d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]

@@ -48,6 +48,18 @@ class Auto(AbstractEngine):
         """The log mass and tilted mean, by the chosen engine."""
         return choose(len(covectors), len(sources), covectors.dtype).attend(covectors, sources, log_weights)
 
+    def average(
+        self,
+        covectors: Float[Array, "m d"],
+        offsets: Float[Array, " m"],
+        sources: Float[Array, "n d"],
+        log_weights: Float[Array, " n"],
+        values: Float[Array, "n e"],
+    ) -> Float[Array, "m e"]:
+        """Averages of other values, by the chosen engine."""
+        engine = choose(len(covectors), len(sources), covectors.dtype)
+        return engine.average(covectors, offsets, sources, log_weights, values)
+
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row, in blocks."""
         return Blockwise().rows(row, sources, *queries)

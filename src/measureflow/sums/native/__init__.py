@@ -11,14 +11,20 @@ from typing import final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, PyTree
 
 from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.native import averages
+from measureflow.sums.tangent import attend_tangent
 
 LEVELS = ("baseline", "avx2", "avx512")
-TARGETS = ("measureflow_attend", "measureflow_modes")
+TARGETS = ("measureflow_attend", "measureflow_average", "measureflow_modes")
+FEW_COORDINATES = 8
+"""Up to this many coordinates derivatives are averages by the kernel; beyond, those of the blockwise sum."""
 
 
 @functools.cache
@@ -50,7 +56,7 @@ class Native(AbstractEngine):
     """All pairs by the C++ kernel: memory linear in the tokens, as fast as the processor's exponentials.
 
     `threads` 0 uses every core; results do not depend on it. `level` limits the instruction set, -1 takes the best.
-    Derivatives are those of the blockwise sum.
+    Derivatives are sums of the same kind (`sums.tangent`), or those of the blockwise sum for many coordinates.
     """
 
     threads: int = eqx.field(static=True, default=0)
@@ -70,6 +76,19 @@ class Native(AbstractEngine):
             raise TypeError(f"`Native` takes float32 or float64; got {covectors.dtype}. `Blockwise` takes any.")
         return Attended(*_attend(self.threads, self.level, covectors, sources, log_weights))
 
+    def average(
+        self,
+        covectors: Float[Array, "m d"],
+        offsets: Float[Array, " m"],
+        sources: Float[Array, "n d"],
+        log_weights: Float[Array, " n"],
+        values: Float[Array, "n e"],
+    ) -> Float[Array, "m e"]:
+        """Averages of other values, by the kernel."""
+        return averages.average(
+            covectors, offsets, sources, log_weights, values, threads=self.threads, level=self.level
+        )
+
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row go through the blocks of the JAX engine."""
         return Blockwise().rows(row, sources, *queries)
@@ -83,8 +102,19 @@ def _attend(threads: int, level: int, a: Array, y: Array, w: Array) -> tuple[Arr
     return log_mass, mean
 
 
-@_attend.defjvp
 def _attend_jvp(threads: int, level: int, primals, tangents):
-    # The tangent of the blockwise sum: it works in both modes of differentiation and keeps memory bounded.
-    _, moved = jax.jvp(lambda *arrays: tuple(Blockwise().attend(*arrays)), primals, tangents)
-    return _attend(threads, level, *primals), moved
+    a, y, w = primals
+    log_mass, mean = _attend(threads, level, *primals)
+    if a.shape[1] > FEW_COORDINATES:
+        whole = [
+            jnp.zeros_like(x) if isinstance(t, SymbolicZero) else t for x, t in zip(primals, tangents, strict=True)
+        ]
+        return (log_mass, mean), jax.jvp(lambda *arrays: tuple(Blockwise().attend(*arrays)), primals, tuple(whole))[1]
+
+    def average(z):
+        return averages.average(a, -log_mass, y, w, z, threads=threads, level=level)
+
+    return (log_mass, mean), attend_tangent(average, a, y, log_mass, mean, tangents)
+
+
+_attend.defjvp(_attend_jvp, symbolic_zeros=True)
