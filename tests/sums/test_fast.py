@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from measureflow.spaces import Euclidean, Sphere
-from measureflow.sums import Blockwise, Dense, fourier, isolated, native
+from measureflow.sums import Blockwise, Dense, fourier, isolated, native, nufft
 from measureflow.sums.fourier import Fourier
+from measureflow.sums.nufft import Nufft
 
 
 def circle(angles):
@@ -34,13 +35,13 @@ def road(request, monkeypatch):
         pytest.skip("the native kernel is not built")
 
 
-def close(seen, a, y, w, tolerance):
+def close(seen, a, y, w, tolerance, radius=1.0):
     """Within the tolerance, or ten roundings of scores and log weights of this size where that is more."""
     expected = Dense().attend(*(jnp.asarray(x, jnp.float64) for x in (a, y, w)))
-    size = 1 + np.linalg.norm(a, axis=1).astype(float) + np.abs(w).max()
+    size = 1 + radius * np.linalg.norm(a.astype(float), axis=1) + np.abs(w).max()
     allowed = np.maximum(tolerance, 10 * np.finfo(a.dtype).eps * size)
     assert (np.abs(np.asarray(seen.log_mass, float) - expected.log_mass) <= allowed).all()
-    assert (np.abs(np.asarray(seen.mean, float) - expected.mean).max(1) <= allowed).all()
+    assert (np.abs(np.asarray(seen.mean, float) - expected.mean).max(1) <= radius * allowed).all()
 
 
 @pytest.mark.usefixtures("road")
@@ -194,3 +195,97 @@ def test_fourier_refuses_what_is_not_on_the_circle_and_names_who_takes_it():
 def test_fourier_costs_grow_with_the_tokens_and_the_root_of_beta():
     assert fourier.cost(10**6, 10**6, 16.0) < 2 * fourier.cost(5 * 10**5, 5 * 10**5, 16.0)
     assert 2 < fourier.modes(1600.0) / fourier.modes(100.0) < 4
+
+
+needs_finufft = pytest.mark.skipif(not nufft.available(), reason="jax-finufft is not installed")
+
+
+def ball(rng, n, d):
+    points = rng.normal(size=(n, d))
+    return points / np.linalg.norm(points, axis=1, keepdims=True) * rng.uniform(size=(n, 1))
+
+
+def sphere(rng, n, d):
+    points = rng.normal(size=(n, d))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def crowd(rng, n, d):
+    """Nearly all on one side, two on the other."""
+    points = np.eye(d)[0] + 0.01 * rng.normal(size=(n, d))
+    points[: min(2, n - 1)] *= -1
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+CLOUDS = {
+    "ball": ball,
+    "sphere": sphere,
+    "crowd": crowd,
+    "large": lambda rng, n, d: 7.0 * rng.normal(size=(n, d)),
+    "doubled": lambda rng, n, d: np.repeat(sphere(rng, n, d), 2, 0)[:n],
+}
+
+
+@needs_finufft
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("d", "n", "tolerance"), [(1, 300, 1e-6), (2, 301, 1e-10), (3, 300, 1e-6), (3, 1, 1e-3), (2, 2, 1e-6)]
+)
+def test_nufft_keeps_its_tolerance(d, n, tolerance, dtype):
+    rng = np.random.default_rng(0)
+    attend = jax.jit(Nufft(64.0, tolerance).attend)
+    for cloud, beta in itertools.product(CLOUDS.values(), [0.0, -2.0, 4.0, 64.0, 300.0]):
+        y = cloud(rng, n, d).astype(dtype)
+        radius = np.linalg.norm(y.astype(float), axis=1).max()
+        w = np.log(rng.uniform(1e-12, 1, n)).astype(dtype)
+        a = (beta / radius * cloud(rng, 100, d)).astype(dtype)
+        seen = attend(*map(jnp.asarray, (a, y, w)))
+        close(seen, a, y, w, tolerance, radius)
+
+
+@needs_finufft
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_error_bound_of_the_transforms_is_a_bound(d):
+    """Tokens at all distances from a crowd: whatever is not marked has its digits, and the farthest are marked."""
+    rng = np.random.default_rng(0)
+    for beta, tolerance in [(16.0, 1e-10), (4.0, 1e-3), (100.0, 1e-6)]:
+        y = np.r_[np.linspace(-1, 1, 200)[:, None] * np.eye(d)[0], crowd(rng, 2000, d)[2:]]
+        a, y, w = jnp.asarray(beta * y), jnp.asarray(y), jnp.asarray(np.r_[np.full(200, -25.0), np.zeros(1998)])
+        expected = Dense().attend(a, y, w)
+        log_mass, mean, missed = jax.jit(nufft._by_gaussians, static_argnums=(0, 1))(beta, tolerance, a, y, w)
+        error = jnp.maximum(jnp.abs(log_mass - expected.log_mass), jnp.abs(mean - expected.mean).max(1))
+        assert missed.any()
+        assert not missed[200:].any()
+        assert error[~missed].max() < tolerance
+
+
+@needs_finufft
+def test_derivatives_of_nufft_sums_are_those_of_dense_sums():
+    rng = np.random.default_rng(0)
+    y, w = jnp.asarray(crowd(rng, 40, 3)), jnp.asarray(np.r_[-40.0, -40.0, rng.normal(size=38)])
+    a = jnp.asarray(np.r_[[[-9.0, 0, 0]], rng.normal(size=(15, 3))])
+    assert nufft._by_gaussians(9.0, 1e-9, a, y, w)[2].any()
+    directions = [jnp.asarray(rng.normal(size=x.shape)) for x in (a, y, w)]
+    got = jax.jit(derivatives, static_argnums=0)(Nufft(9.0, 1e-9), a, y, w, *directions)
+    for one, other in zip(got, derivatives(Dense(), a, y, w, *directions), strict=True):
+        np.testing.assert_allclose(
+            one, other, rtol=0, atol=1e-7
+        )  # the tolerance times scores of size 10 and their modes
+
+
+@needs_finufft
+def test_nufft_refuses_many_coordinates_and_names_who_takes_them():
+    with pytest.raises(ValueError, match=r"up to 3 coordinates; got 5. `Native`, `Blockwise` and `Dense`"):
+        Nufft(4.0).attend(jnp.ones((4, 5)), jnp.ones((4, 5)), jnp.zeros(4))
+    with pytest.raises(ValueError, match="`reach` must be a bound"):
+        Nufft(-1.0)
+    assert nufft.applies(Sphere(3), 3)
+    assert nufft.applies(Euclidean(2), 2)
+    assert not nufft.applies(Sphere(4), 4)
+
+
+def test_without_finufft_the_engine_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(nufft, "available", lambda: False)
+    with pytest.raises(ImportError, match=r"install `measureflow\[nufft\]`. `Fourier` sums over the circle without it"):
+        Nufft(4.0)
+    assert not nufft.applies(Sphere(3), 3)

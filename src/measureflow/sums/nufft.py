@@ -1,0 +1,150 @@
+"""Kernel sums in up to three coordinates through nonuniform Fourier transforms: a fast Gauss transform.
+
+With `R = max |y|`, `b = max |a| R`, `x = R a / b` and `z = y / R`, all in the unit ball, the square is completed:
+
+    e^{<a, y>} = e^{b |x|^2 / 2} e^{b |z|^2 / 2} e^{-b |x - z|^2 / 2}.
+
+The second factor joins the weights and the third is a Gaussian, whose Fourier series is short. Box and numbers of modes follow
+from `reach`, a bound on `|a| |y|` that the engine holds: they are known when compiling. Any covectors and sources are allowed.
+The error is relative to the total weight; covectors that see too little of it, or exceed `reach`, are summed exactly.
+"""
+
+import functools
+import importlib.util
+import math
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from measureflow.spaces import AbstractSpace
+from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.isolated import resummed
+
+MOST_COORDINATES = 3
+MARGIN = 5
+"""The error in units of the precision asked of each transform: two transforms, the cut-off series and its periodic images."""
+
+
+def available() -> bool:
+    """Whether jax-finufft is installed."""
+    return importlib.util.find_spec("jax_finufft") is not None
+
+
+def applies(space: AbstractSpace, dim: int) -> bool:
+    """Whether the engine serves tokens of this space: any space of up to three coordinates."""
+    return available() and dim <= MOST_COORDINATES
+
+
+def cost(m: int, n: int, beta: float, tolerance: float = 1e-6, dim: int = 3) -> float:
+    """Seconds for `m` covectors and `n` sources with scores up to `beta` where no covector is isolated, on two cores."""
+    precision = _precision(beta, tolerance, dim)
+    width, grid = 2 - math.log10(precision), (4 * _modes(beta, precision)) ** dim
+    per_point = 2e-8 + 1.5e-10 * width**dim
+    return 1e-3 + per_point * (n + (1 + dim) / 2 * m) + 4e-9 * grid * (1 + (1 + dim) / 2)
+
+
+@final
+class Nufft(AbstractEngine):
+    """Sums over tokens with up to three coordinates, in time nearly linear in the tokens.
+
+    `reach` bounds `|a| |y|` (on the sphere it is beta). Log mass and mean are within `tolerance` of the exact ones, in units
+    of `max |y|`, or within ten roundings of the largest score where that is more. Needs the extra `nufft`.
+    """
+
+    reach: float = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True, default=1e-6)
+
+    def __check_init__(self):
+        if not available():
+            raise ImportError(
+                "`Nufft` needs jax-finufft: install `measureflow[nufft]`. `Fourier` sums over the circle without it, "
+                "`Native`, `Blockwise` and `Dense` over anything."
+            )
+        if not 1e-12 <= self.tolerance < 1:
+            raise ValueError(f"`tolerance` must lie between 1e-12 and 1; got {self.tolerance:g}.")
+        if not 0 <= self.reach < math.inf:
+            raise ValueError(f"`reach` must be a bound on the scores |a| |y|; got {self.reach:g}.")
+
+    def attend(
+        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+    ) -> Attended:
+        """The log mass and tilted mean, by transforms and exactly where these do not suffice."""
+        if sources.shape[1] > MOST_COORDINATES:
+            raise ValueError(
+                f"`Nufft` sums over up to {MOST_COORDINATES} coordinates; got {sources.shape[1]}. "
+                "`Native`, `Blockwise` and `Dense` take any number."
+            )
+        if sources.dtype not in (np.float32, np.float64):
+            raise TypeError(f"`Nufft` takes float32 or float64; got {sources.dtype}. `Blockwise` takes any.")
+        log_mass, mean, missed = _by_gaussians(self.reach, self.tolerance, covectors, sources, log_weights)
+        return resummed(missed, Attended(log_mass, mean), covectors, sources, log_weights)
+
+    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Other functions of a row go through the blocks of the JAX engine."""
+        return Blockwise().rows(row, sources, *queries)
+
+
+def _precision(reach: float, tolerance: float, dim: int) -> float:
+    """A hundredth of the tolerance for a covector that sees its share of a uniform sphere, `(2 b)^{-(d-1)/2}` of all."""
+    least = 50 * float(jnp.finfo(jax.dtypes.canonicalize_dtype(np.float64)).eps)
+    return max(least, 0.01 * tolerance * (1 + 2 * reach) ** (-(dim - 1) / 2))
+
+
+def _modes(reach: float, precision: float) -> int:
+    """Modes on each side: frequencies up to `sqrt(2 b l)` in steps of `2 pi / (2 + sqrt(2 l / b))`, with `l = -log precision`."""
+    left = -math.log(precision)
+    return math.ceil((2 * math.sqrt(2 * max(reach, 1.0) * left) + 2 * left) / (2 * math.pi))
+
+
+def _by_gaussians(reach: float, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Log mass, mean and which covectors miss the tolerance."""
+    wide = jax.dtypes.canonicalize_dtype(np.float64)
+    kind, dim = a.dtype, a.shape[1]
+    a, y, w = (x.astype(wide) for x in (a, y, w))
+    precision = _precision(reach, tolerance, dim)
+    radius = lax.stop_gradient(jnp.maximum(jnp.sqrt(jnp.sum(y**2, 1).max()), float(jnp.finfo(wide).tiny) ** 0.5))
+    scores = lax.stop_gradient(jnp.sqrt(jnp.sum(a**2, 1))) * radius
+    b = jnp.clip(scores.max(), 1.0, max(reach, 1.0))
+    x = a * (radius / jnp.maximum(b, scores))[:, None]  # beyond reach: on the unit sphere, and summed exactly later
+    z = y / radius
+    w = w + 0.5 * b * jnp.sum(z**2, 1)
+    top = lax.stop_gradient(w.max())
+    weights = jnp.exp(w - top)
+    mass, slope = _gauss(_modes(reach, precision), precision, b, weights, x, z)
+    log_mass = top + 0.5 * b * jnp.sum(x**2, 1) + jnp.log(mass)
+    mean = radius * (x + slope / (b * mass)[:, None])
+    allowed = jnp.maximum(tolerance, 10 * float(jnp.finfo(kind).eps) * (1 + scores))
+    missed = (mass * allowed < MARGIN * precision * weights.sum()) | (scores > b * (1 + 4 * float(jnp.finfo(wide).eps)))
+    return log_mass.astype(kind), mean.astype(kind), missed
+
+
+def _gauss(modes: int, precision: float, b: Array, weights: Array, x: Array, z: Array) -> tuple[Array, Array]:
+    """The sum `sum_j u_j e^{-b |x - z_j|^2 / 2}` over points of the unit ball, and its gradient.
+
+    Each mode has the factor `prod h / sqrt(2 pi b) e^{-h^2 k^2 / (2 b)}`; real fields travel in pairs, as one complex field.
+    """
+    import jax_finufft
+
+    dim = x.shape[1]
+    step = 2 * jnp.pi / (2 + jnp.sqrt(-2 * math.log(precision) / b))
+    k = step * jnp.arange(-modes, modes + 1, dtype=b.dtype)
+    axes = [k.reshape([-1 if i == j else 1 for j in range(dim)]) for i in range(dim)]
+    one = step / jnp.sqrt(2 * jnp.pi * b) * jnp.exp(-(k**2) / (2 * b))
+    kernel = functools.reduce(jnp.multiply.outer, [one] * dim)
+    kinds = jax.dtypes.canonicalize_dtype(np.complex128)
+    # The derivative rules of the library mix real and complex numbers, which a strict configuration would refuse.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        moments = jax_finufft.nufft1(kernel.shape, weights.astype(kinds), *(step * z).T, iflag=-1, eps=precision)
+    moments = moments * kernel.astype(kinds)
+    fields = [moments, *(1j * jnp.broadcast_to(axis, kernel.shape).astype(kinds) * moments for axis in axes)]
+    pairs = jnp.stack([f + 1j * g for f, g in zip(fields[::2], [*fields[1::2], 0 * fields[0]], strict=False)])
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        out = jax_finufft.nufft2(pairs, *(step * x).T, iflag=1, eps=precision)
+    real = jnp.stack([out.real, out.imag], 1).reshape(-1, len(x))[: dim + 1]
+    return real[0], real[1:].T
