@@ -21,7 +21,7 @@ from measureflow.fields.depth import jumps
 from measureflow.flows import merging
 from measureflow.flows.noise import Langevin
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, Adaptive
-from measureflow.flows.stepping import NoisyEuler, Settled, largest
+from measureflow.flows.stepping import Settled, largest
 from measureflow.flows.trajectory import (
     BLOW_UP,
     DIVERGED,
@@ -58,7 +58,8 @@ def evolve(
     Solves `d mu/dt = mu.transport(field(t, ., mu))` from `times[0]`, where the measure is `mu0`, to `times[-1]`.
 
     - `solver`: `Adaptive()` unless given.
-    - `noise`: `Langevin(temperature)` adds Brownian motion inside the space; it needs a `key` and `Euler(dt)`.
+    - `noise`: `Langevin(temperature)` adds Brownian motion inside the space; for particles it needs a `key` and
+      `Euler(dt)`. A measure that knows how to `diffuse` follows the Fokker-Planck equation with any solver and no key.
     - `merge`: tokens that have met within this distance go on as one weighted token; frames still show all of them.
       `stats` tell the `tokens` left and the `merge_error`, the farthest that tokens were moved, summed over the mergers.
     - `engine`: how kernel sums are computed; the measure's own unless given.
@@ -105,7 +106,7 @@ def leg(
     start: Float[Array, ""],
     times: Float[Array, " k"],
     solver: AbstractSolver,
-    kicks: NoisyEuler | None = None,
+    kicks: dfx.AbstractSolver | None = None,
     derivative: dfx.AbstractAdjoint | None = None,
 ) -> Trajectory:
     """Move a measure from a start to given times; `times[0]` may be the start itself.
@@ -149,7 +150,7 @@ def legs(
     times: Float[Array, " k"],
     solver: AbstractSolver,
     frames_per_leg: int,
-    kicks: NoisyEuler | None = None,
+    kicks: dfx.AbstractSolver | None = None,
     merge: float | None = None,
 ) -> Iterator[Trajectory]:
     """The legs of a flow, one after the other, until the last time or an early end.
@@ -177,7 +178,7 @@ def error_estimate(
     start: Float[Array, ""],
     end: Float[Array, ""],
     solver: AbstractSolver,
-    kicks: NoisyEuler | None = None,
+    kicks: dfx.AbstractSolver | None = None,
     merge: Real[ArrayLike, ""] | None = None,
 ) -> Float[Array, ""]:
     """How far the final state may be from the exact one, from a second run with steps about twice as long.

@@ -1,4 +1,4 @@
-"""Langevin tokens: Brownian motion inside the space, on top of the flow."""
+"""Langevin tokens: Brownian motion inside the space, on top of the flow; for limits, the diffusion of their law."""
 
 from typing import Any, final
 
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
+from measureflow.flows.diffusion import Diffusive, fokker_planck
 from measureflow.flows.solvers import AbstractSolver, Euler
 from measureflow.flows.stepping import NoisyEuler
 from measureflow.measures.particles import as_key
@@ -28,8 +29,14 @@ class Langevin(eqx.Module):
 
     def kicks(
         self, mu: Any, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | int | None
-    ) -> NoisyEuler:
-        """The stepping that adds this noise: one Brownian path over the whole run, finer than every step between frames."""
+    ) -> dfx.AbstractSolver:
+        """The stepping that adds this noise.
+
+        For particles one Brownian path over the whole run, finer than every step between frames; a measure that knows how
+        to diffuse follows the Fokker-Planck equation, which needs neither a key nor a particular solver.
+        """
+        if isinstance(mu, Diffusive):
+            return fokker_planck(mu, self.temperature, solver)
         if not isinstance(solver, Euler):
             raise ValueError(f"`noise` needs fixed Euler steps, `solver=Euler(dt)`; got {type(solver).__name__}.")
         if key is None:

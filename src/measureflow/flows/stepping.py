@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 
-class Settled(dfx.AbstractWrappedSolver):
-    """A solver whose every step ends on the space."""
+class AbstractAround(dfx.AbstractWrappedSolver):
+    """A solver around another, which it resembles in all but its steps."""
 
-    solver: dfx.AbstractSolver
+    solver: eqx.AbstractVar[dfx.AbstractSolver]
 
     @property
     def term_structure(self):
@@ -62,6 +62,12 @@ class Settled(dfx.AbstractWrappedSolver):
     def func(self, terms, t0, y0, args):
         """The vector field as the wrapped solver evaluates it."""
         return self.solver.func(terms, t0, y0, args)
+
+
+class Settled(AbstractAround):
+    """A solver whose every step ends on the space."""
+
+    solver: dfx.AbstractSolver
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         """One step of the wrapped solver, then back to the space."""

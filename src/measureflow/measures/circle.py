@@ -256,7 +256,8 @@ class CircleCells(AbstractDensity):
         n = self.values.shape[-1]
         k = jnp.arange(n // 2 + 1, dtype=self.values.dtype)
         decay = jnp.exp(-4 * jnp.asarray(span, k.dtype) * (jnp.sin(jnp.pi * k / n) / self.width) ** 2)
-        return self._with(jnp.fft.irfft(decay * jnp.fft.rfft(self.values), n))
+        spectrum = jnp.fft.rfft(self.values)
+        return self._with(jnp.fft.irfft(decay.astype(spectrum.dtype) * spectrum, n))
 
     def settle(self) -> "CircleCells":
         """The averages are what they are."""

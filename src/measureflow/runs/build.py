@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import diffrax as dfx
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,6 @@ from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEner
 from measureflow.fields import AbstractField, Unit
 from measureflow.flows import RK4, AbstractSolver, Adaptive, Euler, Heun, Langevin, Stiff, Trajectory, layers, legs
 from measureflow.flows.evolve import prepared
-from measureflow.flows.stepping import NoisyEuler
 from measureflow.measures import Particles
 from measureflow.runs.config import FIXED_STEP, LAWS, InputError, Simulation
 from measureflow.runs.weights import Head, field_of
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
     start: Particles
     times: Float[Array, " k"]
     solver: AbstractSolver
-    kicks: NoisyEuler | None
+    kicks: dfx.AbstractSolver | None
     energy: AbstractEnergy
 
     def legs(self) -> Iterator[Trajectory]:
@@ -88,7 +88,7 @@ def _solver(config: Simulation) -> AbstractSolver:
 
 def _kicks(
     config: Simulation, start: Particles, times: Float[Array, " k"], solver: AbstractSolver
-) -> NoisyEuler | None:
+) -> dfx.AbstractSolver | None:
     if config.noise is None:
         return None
     key = jax.random.fold_in(jax.random.key(config.seed), 2 * 10**6)
