@@ -1,5 +1,8 @@
 """Diagnostics: what to read off a measure or a trajectory."""
 
+from measureflow.diagnostics.chaos import ChaosRate as ChaosRate
+from measureflow.diagnostics.chaos import chaos_rate as chaos_rate
+from measureflow.diagnostics.chaos import moment_distance as moment_distance
 from measureflow.diagnostics.clusters import ClusterChange as ClusterChange
 from measureflow.diagnostics.clusters import Clusters as Clusters
 from measureflow.diagnostics.clusters import changes as changes

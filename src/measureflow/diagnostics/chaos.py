@@ -1,0 +1,125 @@
+"""Propagation of chaos: how fast n tokens drawn from a law approach the flow of the law itself.
+
+The limit is the flow of a measure that needs no tokens (a density, a Gaussian); the tokens are samples of its start, moved
+by the same field. Their distance falls like a power of n, for averages of smooth functions like `n^{-1/2}`. The power is
+fitted in every run on its own, so that the scatter of the runs gives an interval of confidence.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+
+from measureflow import checks
+from measureflow.fields import AbstractField
+from measureflow.flows import AbstractSolver, Langevin, evolve
+from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures.particles import as_key
+
+Distance = Callable[[AbstractMeasure, AbstractMeasure], Float[Array, ""]]
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A measure from which tokens can be drawn."""
+
+    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+        """Independent tokens."""
+        ...
+
+
+class ChaosRate(NamedTuple):
+    """How the distance to the limit falls with the number of tokens: like `n^{-rate}`."""
+
+    ns: np.ndarray
+    """The numbers of tokens."""
+    errors: np.ndarray
+    """The distances at the last time, `(runs, numbers)`."""
+    rate: float
+    """The exponent, the mean of those of the runs."""
+    interval: tuple[float, float]
+    """Where the exponent lies with the confidence asked for."""
+
+    @property
+    def rms(self) -> np.ndarray:
+        """The root mean square distance for each number of tokens."""
+        return np.sqrt((self.errors**2).mean(0))
+
+
+def moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+    """How far two measures are apart in their means and second moments: `sqrt(|Δ∫x|² + |Δ∫xx^T|²)`."""
+    first = mu.expect(lambda x: x) - nu.expect(lambda x: x)
+    second = mu.expect(lambda x: jnp.outer(x, x)) - nu.expect(lambda x: jnp.outer(x, x))
+    return jnp.sqrt((first**2).sum() + (second**2).sum())
+
+
+def chaos_rate(
+    field: AbstractField,
+    law: AbstractMeasure,
+    ns: Sequence[int],
+    times: ArrayLike | Array = (0.0, 1.0),
+    solver: AbstractSolver | None = None,
+    *,
+    runs: int = 16,
+    key: PRNGKeyArray | int = 0,
+    noise: Langevin | None = None,
+    distance: Distance = moment_distance,
+    confidence: float = 0.95,
+) -> ChaosRate:
+    """Compare systems of n tokens with the flow of their law, at the last of the times.
+
+    `solver` and `noise` are those of the tokens; the limit has the same noise and is always solved adaptively. `distance`
+    takes tokens and limit. For example `chaos_rate(SoftmaxAttention.isotropic(2, 1.0), density, [100, 400, 1600])` has a
+    rate near 1/2.
+    """
+    _check(law, ns, runs, confidence)
+    limit = _final(field, law, times, None, noise, None)
+    far = jax.jit(distance)
+    keys = jax.random.split(as_key(key), (runs, len(ns), 2))
+
+    def error(n: int, draw: PRNGKeyArray, kick: PRNGKeyArray) -> float:
+        tokens = law.sample(n, key=draw)  # pyright: ignore[reportAttributeAccessIssue]
+        return float(far(_final(field, tokens, times, solver, noise, kick), limit))
+
+    errors = np.array([[error(n, *keys[run, i]) for i, n in enumerate(ns)] for run in range(runs)])
+    rate, margin = fitted_rate(np.asarray(ns), errors, confidence)
+    return ChaosRate(np.asarray(ns), errors, rate, (rate - margin, rate + margin))
+
+
+def fitted_rate(ns: np.ndarray, errors: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
+    """The exponent of `errors ~ n^{-rate}` and half the width of its interval, by least squares in every run."""
+    if not (errors > 0).all():
+        raise ValueError("`errors` vanish in some runs, so they have no power of n; take another `distance`.")
+    x = np.log(ns) - np.log(ns).mean()
+    rates = -(np.log(errors) @ x) / (x @ x)
+    runs = len(rates)
+    margin = student.ppf((1 + confidence) / 2, runs - 1) * rates.std(ddof=1) / np.sqrt(runs)
+    return float(rates.mean()), float(margin)
+
+
+def _final(field, mu, times, solver, noise, key) -> AbstractMeasure:
+    path = evolve(field, mu, times, solver, noise=noise, key=key)
+    if not bool(path.outcome.ok):
+        raise ValueError(f"The flow of {type(mu).__name__} did not reach the last of `times`: {path.outcome}")
+    return path.final
+
+
+def _check(law: AbstractMeasure, ns: Sequence[int], runs: int, confidence: float) -> None:
+    if not isinstance(law, Sampled):
+        raise TypeError(
+            f"`law` must be a measure that tokens can be drawn from, such as `CircleDensity`; got {type(law).__name__}."
+        )
+    if len(ns) < 2:
+        raise ValueError(f"`ns` needs at least two numbers of tokens to fit a rate; got {list(ns)}.")
+    checks.increasing("ns", np.asarray(ns, float))
+    if ns[0] < 1:
+        raise ValueError(f"`ns` must count at least one token; got {ns[0]}.")
+    if runs < 2:
+        raise ValueError(f"`runs` must be at least 2 to know how far they scatter; got {runs}.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence:g}.")
