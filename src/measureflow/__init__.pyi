@@ -59,6 +59,7 @@ from .measures import CircleDensity as CircleDensity
 from .measures import Gaussian as Gaussian
 from .measures import Particles as Particles
 from .measures import Sequence as Sequence
+from .measures import SphereDensity as SphereDensity
 from .spaces import Ball as Ball
 from .spaces import Euclidean as Euclidean
 from .spaces import Product as Product
