@@ -18,6 +18,17 @@ install_import_hook("measureflow", "beartype.beartype")
 import measureflow as mf
 
 
-@pytest.fixture(params=[mf.Euclidean(1), mf.Euclidean(3), mf.Sphere(2), mf.Sphere(3), mf.Sphere(8)], ids=str)
+SPACES = [
+    mf.Euclidean(1),
+    mf.Euclidean(3),
+    mf.Sphere(2),
+    mf.Sphere(3),
+    mf.Sphere(8),
+    mf.Ball(3, 2.0),
+    mf.Product(mf.Ball(2, 6.0), mf.Euclidean(1)),
+]
+
+
+@pytest.fixture(params=SPACES, ids=str)
 def space(request):
     return request.param

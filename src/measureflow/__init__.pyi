@@ -54,6 +54,7 @@ from .flows import Stiff as Stiff
 from .flows import Trajectory as Trajectory
 from .flows import evolve as evolve
 from .flows import layers as layers
+from .measures import AxialDensity as AxialDensity
 from .measures import CircleCells as CircleCells
 from .measures import CircleDensity as CircleDensity
 from .measures import Gaussian as Gaussian

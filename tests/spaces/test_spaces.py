@@ -64,3 +64,21 @@ def test_too_few_coordinates_are_refused_with_a_remedy(make, words):
     with pytest.raises(ValueError, match="coordinate") as caught:
         make()
     assert words in str(caught.value)
+
+
+def test_on_the_boundary_of_a_ball_a_velocity_loses_only_its_outward_part():
+    ball, x = mf.Ball(2, 2.0), jnp.array([0.0, 2.0])
+    np.testing.assert_array_equal(ball.tangent(x, jnp.array([1.0, 3.0])), [1.0, 0.0])
+    np.testing.assert_array_equal(ball.tangent(x, jnp.array([1.0, -3.0])), [1.0, -3.0])
+    np.testing.assert_array_equal(ball.tangent(x / 2, jnp.array([1.0, 3.0])), [1.0, 3.0])
+    # A projected point is on the boundary for `tangent` too, whatever the rounding of the division was.
+    y = jax.vmap(ball.project)(3 * jax.random.normal(jax.random.key(0), (100, 2)) + 9)
+    radial = jax.vmap(lambda x: x @ ball.tangent(x, x))(y)
+    np.testing.assert_allclose(radial, 0.0, atol=1e-14)
+
+
+def test_points_outside_a_ball_are_refused_with_their_norm():
+    with pytest.raises(ValueError, match="point 1 has 3"):
+        mf.Particles(mf.Product(mf.Euclidean(1), mf.Ball(1, 2.0)), [[5.0, 2.0], [0.0, -3.0]])
+    with pytest.raises(ValueError, match="must be positive"):
+        mf.Ball(2, 0.0)

@@ -1,0 +1,194 @@
+"""From descent with finitely many heads to the mean-field flow: the error, taken apart.
+
+Three errors separate stochastic descent of `N` heads from the limit: that of the empirical measure, like `N^{-1/2}`; that
+of the time step, like `eps`; and that of the samples, like `sqrt(eps / batch)`, which no number of heads removes because
+all heads see one sample. Each is isolated by coupled runs that share their initial heads. Errors are measured on heads,
+on the risk and on a fixed test function; distances between laws are not, since they fall only like `N^{-1/D}`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+
+from measureflow.flows import AbstractSolver, Euler, Trajectory, evolve
+from measureflow.measures import Particles
+from measureflow.measures.particles import as_key
+from measureflow.training.dynamics import Descent, StochasticDescent
+from measureflow.training.heads import Theta
+from measureflow.training.risk import HeadRisk
+
+
+class Errors(NamedTuple):
+    """The largest errors over the frames of coupled runs: of the worst head, of heads in the mean square, of the risk and
+    of the test function, each averaged over repetitions."""
+
+    worst: Array
+    heads: Array
+    risk: Array
+    test: Array
+
+
+class Power(NamedTuple):
+    """A fitted law `constant x^exponent` with the 95% interval of its exponent."""
+
+    exponent: float
+    constant: float
+    interval: tuple[float, float]
+
+
+def power_law(x: np.ndarray, y: np.ndarray) -> Power:
+    """A power law through positive points, by least squares in logarithms."""
+    if len(x) < 3:
+        raise ValueError(f"`x` needs at least three points to fit an exponent with an interval; got {len(x)}.")
+    lx, ly = np.log(np.asarray(x, float)), np.log(np.asarray(y, float))
+    slope, intercept = np.polyfit(lx, ly, 1)
+    residual = ly - slope * lx - intercept
+    error = np.sqrt(residual @ residual / (len(lx) - 2) / np.sum((lx - lx.mean()) ** 2))
+    half = float(student.ppf(0.975, len(lx) - 2) * error)
+    return Power(float(slope), float(np.exp(intercept)), (float(slope) - half, float(slope) + half))
+
+
+def wave(theta: Theta) -> Float[Array, ""]:
+    """The usual test function, `sin(<1, theta> / sqrt(D))`, of Lipschitz constant one."""
+    return jnp.sin(jnp.sum(theta) / jnp.sqrt(jnp.asarray(len(theta), theta.dtype)))
+
+
+def difference(field: Descent, one: Trajectory, other: Trajectory, test: Callable[[Theta], Array] = wave) -> Errors:
+    """How far two coupled runs are apart, head by head, in risk and in the average of a test function."""
+    a, b = one.measures.points, other.measures.points  # pyright: ignore[reportAttributeAccessIssue]
+    squares = jnp.sum((a - b) ** 2, -1)
+
+    def apart(f):
+        return jnp.abs(one.map(f) - other.map(f)).max()
+
+    return Errors(
+        jnp.sqrt(squares.max()),
+        jnp.sqrt(squares.mean(-1).max()),
+        apart(field.energy),
+        apart(lambda mu: mu.expect(test)),
+    )
+
+
+def empirical_error(
+    field: Descent,
+    pool: Particles,
+    count: int,
+    times: np.ndarray,
+    solver: AbstractSolver,
+    *,
+    blocks: int = 32,
+    reference: Trajectory | None = None,
+    test: Callable[[Theta], Array] = wave,
+) -> Errors:
+    """The error of `count` heads: disjoint blocks of a large pool, each against its own heads in the flow of the pool."""
+    whole = evolve(field, pool, times, solver) if reference is None else reference
+    paths = whole.measures.points  # pyright: ignore[reportAttributeAccessIssue]
+    blocks = min(blocks, len(pool.points) // count)
+    if blocks < 1:
+        raise ValueError(f"`count` {count} is more than the {len(pool.points)} heads of the pool.")
+    limit = whole.map(lambda mu: (field.energy(mu), mu.expect(test)))
+
+    @eqx.filter_jit
+    @jax.vmap
+    def run(start, own):
+        path = evolve(field, Particles(pool.space, start), times, solver)
+        squares = jnp.sum((path.measures.points - own) ** 2, -1)  # pyright: ignore[reportAttributeAccessIssue]
+        values = path.map(lambda mu: (field.energy(mu), mu.expect(test)))
+        gaps = [jnp.abs(a - b).max() for a, b in zip(values, limit, strict=True)]
+        return Errors(jnp.sqrt(squares.max()), squares.mean(-1).max(), *gaps)
+
+    chosen = paths[:, : blocks * count].reshape(len(times), blocks, count, -1).transpose(1, 0, 2, 3)
+    found = run(chosen[:, 0], chosen)
+    means = Errors(*(part.mean() for part in found))
+    return means._replace(heads=jnp.sqrt(means.heads))
+
+
+@eqx.filter_jit
+def step_error(
+    field: Descent, mu: Particles, step: Real[ArrayLike, ""], times: Float[ArrayLike, " k"], exact: Trajectory
+) -> Errors:
+    """The error of the time step: full descent against the flow, from the same heads."""
+    return difference(field, evolve(field, mu, times, Euler(step)), exact)
+
+
+def sample_error(
+    field: Descent,
+    mu: Particles,
+    step: float,
+    times: np.ndarray,
+    *,
+    seeds: int = 16,
+    batch: int = 1,
+    key: PRNGKeyArray | int = 0,
+) -> Errors:
+    """The error of the samples: stochastic against full descent with the same step, averaged over seeds."""
+    risk = field.energy
+    if not isinstance(risk, HeadRisk):
+        raise ValueError(f"`field` must descend a HeadRisk, whose data can be drawn; got {type(risk).__name__}.")
+    keys, times, step = jax.random.split(as_key(key), seeds), jnp.asarray(times), jnp.asarray(step)
+    return _sampled(field, risk, mu, times, step, keys, batch)
+
+
+@eqx.filter_jit
+def _sampled(field: Descent, risk: HeadRisk, mu: Particles, times, step, keys, batch: int) -> Errors:
+    full = evolve(field, mu, times, Euler(step))
+
+    def run(key):
+        noisy = StochasticDescent(risk, key, step, batch, field.profile, factor=field.factor)
+        found = difference(field, evolve(noisy, mu, times, Euler(step)), full)
+        return found._replace(heads=found.heads**2)
+
+    means = Errors(*(part.mean() for part in jax.vmap(run)(keys)))
+    return means._replace(heads=jnp.sqrt(means.heads))
+
+
+class Budget(NamedTuple):
+    """The error of training as a function of heads, step and batch: `a N^{-1/2} + b eps + c sqrt(eps / batch)`."""
+
+    empirical: float
+    step: float
+    sample: float
+
+    def error(self, heads: int, step: float, batch: int = 1) -> float:
+        """The sum of the three errors."""
+        return self.empirical / heads**0.5 + self.step * step + self.sample * (step / batch) ** 0.5
+
+    def settings(self, error: float, batch: int = 1) -> tuple[int, float]:
+        """How many heads and which step keep the error below a bound, each part having a third of it."""
+        if not error > 0:
+            raise ValueError(f"`error` must be positive; got {error}.")
+        third = error / 3
+        return int(np.ceil((self.empirical / third) ** 2)), min(third / self.step, batch * (third / self.sample) ** 2)
+
+
+def budget(heads: dict[int, float], steps: dict[float, float], samples: dict[float, float]) -> Budget:
+    """The constants of the three laws, from measured errors by number of heads and by step, with the exponents of theory."""
+
+    def constant(measured, exponent):
+        x, y = (np.log(np.array(list(side), float)) for side in (measured.keys(), measured.values()))
+        return float(np.exp(np.mean(y - exponent * x)))
+
+    return Budget(constant(heads, -0.5), constant(steps, 1.0), constant(samples, 0.5))
+
+
+def bias_coefficient(risk: HeadRisk, mu: Particles) -> Float[Array, ""]:
+    """What `N (E R(mu_N) - R(mu))` tends to for `N` heads drawn from `mu`: `E sum_t tr(S(p_t) Cov(phi_t)) / 2`.
+
+    The risk is convex and smooth in the logits, so its bias falls like `1/N`, while it fluctuates like `N^{-1/2}`.
+    """
+    z = risk.logits(mu)
+    p = jax.nn.softmax(z)
+
+    def spread(theta):
+        d = risk.features(theta) - z
+        variance = jnp.sum(p * d**2, -1) - jnp.sum(p * d, -1) ** 2
+        return jnp.sum(risk.shares * variance) / 2
+
+    return mu.weights @ jax.lax.map(spread, mu.points, batch_size=256)

@@ -1,0 +1,239 @@
+"""Families of attention heads: what the numbers of one head mean.
+
+A head turns a sequence of tokens into one vector a position, `A(x; theta) x U(theta)`, with causal row-softmax attention
+`A` and an output matrix `U`. Its parameters are one flat vector, a point of Euclidean space, so that a set of heads is a
+measure like any other. `FullHeads` train everything, `ValueHeads` the output and `ScoreHeads` the scores alone.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.measures import Particles
+from measureflow.measures.particles import as_key
+from measureflow.spaces import Ball, Euclidean, Product
+
+Theta = Float[Array, " D"]
+
+HIDDEN = -1e30
+"""The score of a token that may not be seen; finite, so that second derivatives have no infinity minus infinity."""
+
+
+class AbstractHeads(eqx.Module):
+    """How a flat vector of parameters is folded into the matrices of a head."""
+
+    dim: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the trained blocks, by name, in the order in which they lie in the vector."""
+
+    @abc.abstractmethod
+    def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
+        """The scores of all pairs of positions before the mask."""
+
+    @abc.abstractmethod
+    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """The output matrix applied to attended tokens."""
+
+    @abc.abstractmethod
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """Directions in which the parameters may move without changing what the head computes."""
+
+    def attention(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
+        """The causal attention matrix: row `t` is the softmax of the scores of positions up to `t`."""
+        past = jnp.tri(len(x), dtype=bool)
+        return jax.nn.softmax(jnp.where(past, self.scores(theta, x), HIDDEN), axis=-1)
+
+    def mix(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """What a head adds to each position: `A x U`."""
+        return self.output(theta, self.attention(theta, x) @ x)
+
+    @property
+    def size(self) -> int:
+        """The number of parameters of one head."""
+        return sum(_count(shape) for shape in self.shapes.values())
+
+    @property
+    def space(self) -> Euclidean:
+        """Where the parameters live when nothing confines them."""
+        return Euclidean(self.size)
+
+    def unfold(self, theta: Theta) -> dict[str, Array]:
+        """The blocks of a parameter vector by name."""
+        blocks, start = {}, 0
+        for name, shape in self.shapes.items():
+            blocks[name] = theta[start : start + _count(shape)].reshape(shape)
+            start += _count(shape)
+        return blocks
+
+    def fold(self, blocks: Mapping[str, Array]) -> Theta:
+        """The parameter vector of blocks given by name; a block that is not given is zero."""
+        for name in blocks:
+            if name not in self.shapes:
+                raise ValueError(f"`{name}` is no block of these heads; they have {', '.join(self.shapes)}.")
+        dtype = jnp.result_type(*blocks.values())
+        parts = [jnp.asarray(blocks.get(name, jnp.zeros(s, dtype)), dtype) for name, s in self.shapes.items()]
+        return jnp.concatenate([part.ravel() for part in parts])
+
+    def by_block(self, **values: Real[ArrayLike, ""]) -> Theta:
+        """A vector that has one value on each named block and zero on the others."""
+        given = {name: checks.floating(value) for name, value in values.items()}
+        return self.fold({name: jnp.full(self.shapes.get(name, ()), value) for name, value in given.items()})
+
+    def balls(self, **radii: float) -> Product:
+        """The compact set in which each block has at most a given Frobenius norm; every block needs a radius."""
+        if missing := [name for name in self.shapes if name not in radii]:
+            raise ValueError(f"`{missing[0]}` has no radius, so the set of heads would not be compact; give one.")
+        return Product(*(Ball(_count(shape), radii[name]) for name, shape in self.shapes.items()))
+
+    def gaussian(self, n: int, scale: Real[ArrayLike, ""] = 1.0, *, key: PRNGKeyArray | int) -> Particles:
+        """Independent heads with normal entries."""
+        return Particles(self.space, checks.floating(scale) * jax.random.normal(as_key(key), (n, self.size)))
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for side in shape:
+        count *= side
+    return count
+
+
+@final
+class FullHeads(AbstractHeads):
+    """Heads with all four matrices trained: scores `(x W_Q)(x W_K)^T / sqrt(d_k)`, output `W_V W_O`.
+
+    The features do not change under `(W_Q R, W_K R^-T)` and `(W_V B, B^-1 W_O)`. They are linear in `W_V` and in `W_O`.
+    """
+
+    dim: int = eqx.field(static=True)
+    key_dim: int = eqx.field(static=True)
+    value_dim: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        for name in ("dim", "key_dim", "value_dim"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}.")
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The blocks `query`, `key`, `value`, `output`."""
+        d, k, v = self.dim, self.key_dim, self.value_dim
+        return {"query": (d, k), "key": (d, k), "value": (d, v), "output": (v, d)}
+
+    def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
+        """Inner products of queries and keys over the root of their dimension."""
+        blocks = self.unfold(theta)
+        return (x @ blocks["query"]) @ (x @ blocks["key"]).T / jnp.sqrt(jnp.asarray(self.key_dim, x.dtype))
+
+    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """Values, then the way back: `y W_V W_O`."""
+        blocks = self.unfold(theta)
+        return y @ blocks["value"] @ blocks["output"]
+
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """The tangents `(W_Q A, -W_K A^T, 0, 0)` and `(0, 0, W_V B, -B W_O)` for all unit matrices `A` and `B`."""
+        blocks = self.unfold(theta)
+
+        def turn_scores(A):
+            return self.fold({"query": blocks["query"] @ A, "key": -blocks["key"] @ A.T})
+
+        return jnp.concatenate([jax.vmap(turn_scores)(_units(self.key_dim, theta.dtype)), _turns(self, theta)])
+
+    def balance(self, theta: Theta) -> tuple[Float[Array, "k k"], Float[Array, "v v"]]:
+        """What training conserves for each head: `W_Q^T W_Q - W_K^T W_K` and `W_V^T W_V - W_O W_O^T`."""
+        q, k, v, o = self.unfold(theta).values()
+        return q.T @ q - k.T @ k, v.T @ v - o @ o.T
+
+
+@final
+class ValueHeads(AbstractHeads):
+    """Heads whose scores `x_t^T M x_u` are frozen: only `W_V` and `W_O` are trained."""
+
+    form: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    value_dim: int = eqx.field(static=True)
+
+    @property
+    def dim(self) -> int:
+        """The dimension of tokens."""
+        return self.form.shape[0]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The blocks `value` and `output`."""
+        return {"value": (self.dim, self.value_dim), "output": (self.value_dim, self.dim)}
+
+    def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
+        """The frozen bilinear form."""
+        return x @ self.form.astype(x.dtype) @ x.T
+
+    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """Values, then the way back: `y W_V W_O`."""
+        blocks = self.unfold(theta)
+        return y @ blocks["value"] @ blocks["output"]
+
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """The tangents `(W_V B, -B W_O)` for all unit matrices `B`."""
+        return _turns(self, theta)
+
+
+@final
+class ScoreHeads(AbstractHeads):
+    """Heads whose output is frozen: scores `x_t^T M x_u` with `M = sum_k theta_k B_k`, features `A x U`.
+
+    Without a basis every entry of `M` is trained. This is the quotient of the query-key part by its gauge group.
+    """
+
+    value: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    basis: Float[Array, "k d d"]
+
+    def __init__(self, value: ArrayLike | Array, basis: ArrayLike | Array | None = None):
+        self.value = checks.floating(value)
+        d = len(self.value)
+        checks.shaped("value", self.value, (d, d), "It maps tokens to tokens.")
+        self.basis = _units(d, self.value.dtype) if basis is None else checks.floating(basis)
+        checks.shaped("basis", self.basis, ("k", d, d), "It lists matrices of the size of a token.")
+
+    @property
+    def dim(self) -> int:
+        """The dimension of tokens."""
+        return self.value.shape[0]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The only block, `scores`."""
+        return {"scores": (len(self.basis),)}
+
+    def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
+        """The bilinear form of the tokens."""
+        return x @ jnp.tensordot(theta, self.basis.astype(x.dtype), 1) @ x.T
+
+    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """The frozen output matrix."""
+        return y @ self.value.astype(y.dtype)
+
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """There is none."""
+        return jnp.zeros((0, self.size), theta.dtype)
+
+
+def _units(d: int, dtype) -> Float[Array, "dd d d"]:
+    """The unit matrices of a square shape, row by row."""
+    return jnp.eye(d * d, dtype=dtype).reshape(d * d, d, d)
+
+
+def _turns(heads: FullHeads | ValueHeads, theta: Theta) -> Float[Array, "g D"]:
+    blocks = heads.unfold(theta)
+
+    def turn(B):
+        return heads.fold({"value": blocks["value"] @ B, "output": -B @ blocks["output"]})
+
+    return jax.vmap(turn)(_units(heads.value_dim, theta.dtype))

@@ -1,0 +1,151 @@
+"""Certificates, stability, error laws and long times, against closed forms and the reference values of the sheets."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import measureflow as mf
+from measureflow import training
+from measureflow.theory import heads as oracle
+from measureflow.training import chaos, fixtures
+from measureflow.training.certificates import corrected
+from measureflow.training.longtime import decay_exponent
+from measureflow.training.stability import coupling, gauge_directions, least, matrix, splitting, translation
+
+RISK = fixtures.f1()
+BALLS = RISK.heads.balls(query=2.0, key=2.0, value=1.0, output=1.0)
+ZERO = mf.Particles(RISK.heads.space, jnp.zeros((1, 24)))
+SEARCH = {"starts": 24, "steps": 150}
+
+
+def test_the_best_response_to_zero_heads():
+    response = training.best_response(RISK, ZERO, BALLS, **SEARCH)
+    # Printed digits of the sheet.
+    assert response.value == pytest.approx(-1.573700, abs=1e-6)
+    assert response.proof == "heuristic-LMO"
+    BALLS.check(response.head[None])
+    assert RISK.variation(ZERO, response.head[None])[0] == pytest.approx(response.value, abs=1e-13)
+    blocks = RISK.heads.unfold(response.head)
+    assert np.linalg.matrix_rank(blocks["value"] @ blocks["output"]) == 1
+
+
+def test_a_certificate_bounds_the_excess_risk_and_names_the_offender():
+    certificate = training.certify(RISK, ZERO, BALLS, **SEARCH)
+    assert certificate.dissipation == 0
+    assert not certificate.optimal
+    assert certificate.gap == pytest.approx(1.5737, abs=1e-5)
+    assert (training.violations(RISK, ZERO, certificate.offender) < 0).all()
+    better = mf.Particles(RISK.heads.space, jnp.stack([ZERO.points[0], certificate.offender]), jnp.array([0.7, 0.3]))
+    assert certificate.lower_bound <= RISK(better) < certificate.risk
+
+
+def test_certificates_that_cannot_be_given_are_refused():
+    with pytest.raises(ValueError, match=r"not stationary: its dissipation is \d"):
+        training.certify(RISK, mf.Particles(RISK.heads.space, fixtures.f1_heads(2)), BALLS)
+    with pytest.raises(ValueError, match="`space` must be compact"):
+        training.best_response(RISK, ZERO, RISK.heads.space)
+    with pytest.raises(ValueError, match="`output` has no radius"):
+        RISK.heads.balls(query=1.0, key=1.0, value=1.0)
+    with pytest.raises(ValueError, match="4 coordinates; the heads have 24"):
+        training.best_response(RISK, ZERO, mf.Ball(4, 1.0))
+    with pytest.raises(ValueError, match="not stationary: its gradient"):
+        training.stability(RISK, RISK.heads, mf.Particles(RISK.heads.space, fixtures.f1_heads(1)))
+
+
+def test_weights_are_corrected_to_the_least_risk():
+    atoms = fixtures.f1_heads(3)
+    features = np.stack([RISK.features(theta) for theta in atoms])
+    weights = corrected(RISK, features, np.ones(3) / 3)
+    mu = mf.Particles(RISK.heads.space, atoms[weights > 1e-9], weights[weights > 1e-9])
+    scores = np.asarray(RISK.variation(mu, atoms))
+    # First-order conditions: all active atoms have the least score.
+    assert scores[weights > 1e-6].max() - scores.min() < 1e-6
+
+
+def test_the_three_operators_are_hessians():
+    mu = mf.Particles(RISK.heads.space, fixtures.f1_heads(1))
+    H, K, H_tr = (matrix(make, RISK, mu) for make in (splitting, coupling, translation))
+    one_head = jax.jit(jax.hessian(lambda x: RISK(mf.Particles(mu.space, x[None]))))(mu.points[0])
+    np.testing.assert_allclose(H_tr, one_head, atol=1e-15)
+    np.testing.assert_allclose(H + K, one_head, atol=1e-15)
+    assert np.linalg.eigvalsh(K)[0] > -1e-15
+    assert not H[12:18, 12:18].any()
+    assert not H[18:, 18:].any()
+
+
+def test_lanczos_and_dense_spectra_agree_outside_given_directions():
+    energy = fixtures.f2() + training.Ridge(0.3)
+    mu = mf.Particles(mf.Euclidean(4), jnp.asarray(np.random.default_rng(0).standard_normal((4, 4))))
+    H = np.asarray(matrix(translation, energy, mu))
+    np.testing.assert_allclose(least(translation, energy, mu, 3)[0], np.linalg.eigvalsh(H)[:3])
+    first = np.linalg.eigh(H)[1][:, :1].T
+    rest = least(translation, energy, mu, 2, outside=first)[0]
+    np.testing.assert_allclose(rest, np.linalg.eigvalsh(H)[1:3])
+
+
+def test_the_zero_head_bifurcates():
+    critical = training.critical_decay(RISK)
+    G = oracle.zero_head_matrix(RISK.tokens, np.argmax(RISK.targets, -1), RISK.unembedding)
+    assert critical == pytest.approx(np.linalg.norm(G, 2), abs=1e-13) == pytest.approx(0.7066840280, abs=1e-10)
+    for ratio, kind in ((1.5, "stable"), (1.0, "marginal"), (0.5, "translation-unstable")):
+        found = training.stability(RISK + training.Ridge(ratio * critical), RISK.heads, ZERO)
+        assert found.kind == kind
+        assert found.rate == pytest.approx(float(oracle.zero_head_rate(ratio * critical, critical)), abs=1e-9)
+
+
+def test_only_gauge_directions_that_the_hessian_does_not_feel_are_counted():
+    still = mf.Particles(RISK.heads.space, fixtures.f1_heads(1).at[:, 12:].set(0.0))
+    # Without output the features vanish identically, and so does every turn of the scores.
+    assert len(gauge_directions(RISK, RISK.heads, still)) == 4
+    # Weight decay sees all turns but the rotation.
+    assert len(gauge_directions(RISK + training.Ridge(0.1), RISK.heads, still)) == 0
+    moving = mf.Particles(RISK.heads.space, fixtures.f1_heads(1))
+    assert len(gauge_directions(RISK, RISK.heads, moving)) < 8
+
+
+def test_power_laws_and_budgets():
+    x = np.array([8.0, 32.0, 128.0, 512.0])
+    exact = training.power_law(x, 3 * x**-0.5)
+    assert exact.exponent == pytest.approx(-0.5)
+    assert exact.constant == pytest.approx(3.0)
+    assert exact.interval == pytest.approx((-0.5, -0.5))
+    budget = training.budget({n: 0.4 * n**-0.5 for n in (8, 64)}, {0.1: 0.2, 0.05: 0.1}, {0.04: 0.6, 0.01: 0.3})
+    assert tuple(budget) == pytest.approx((0.4, 2.0, 3.0))
+    heads, step = budget.settings(0.31)
+    assert heads == 15  # the square of 1.2 / 0.31, rounded up
+    assert step == pytest.approx((0.31 / 9) ** 2)
+    assert budget.error(heads, step) <= 0.31
+    with pytest.raises(ValueError, match="three points"):
+        training.power_law(x[:2], x[:2])
+
+
+def test_the_bias_of_few_heads():
+    risk = fixtures.f2()
+    pool = mf.Particles(mf.Euclidean(4), jnp.asarray(np.random.default_rng(1).standard_normal((6, 4))))
+    N = 64
+    keys = jax.random.split(jax.random.key(0), 4000)
+
+    @jax.jit
+    @jax.vmap
+    def excess(key):
+        chosen = pool.points[jax.random.randint(key, (N,), 0, 6)]
+        return risk(mf.Particles(pool.space, chosen)) - risk(pool)
+
+    found = N * excess(keys)
+    error = float(found.std() / len(keys) ** 0.5)
+    # Three standard errors, and a next order of 1/N.
+    assert abs(float(found.mean()) - float(chaos.bias_coefficient(risk, pool))) < 3 * error + 0.02
+
+
+def test_exponents_settle_or_say_that_they_have_not():
+    gap = np.geomspace(1e-1, 1e-8, 60)
+    power = training.kl_exponent(gap, 2 * gap**1.5)
+    assert power.value == pytest.approx(0.75)
+    assert power.constant == pytest.approx(2.0)
+    assert power.converged
+    assert not training.kl_exponent(gap, np.exp(-(np.log(gap) ** 2) / 9)).converged
+    t = np.geomspace(1, 1e3, 40)
+    assert decay_exponent(t, t**-2.0).value == pytest.approx(-2)
+    with pytest.raises(ValueError, match="fewer than three frames"):
+        training.kl_exponent(gap[:6], gap[:6])
