@@ -22,6 +22,7 @@ def test_tokens_on_the_circle_approach_the_density_like_one_over_root_n():
     np.testing.assert_allclose(found.rms * np.sqrt(found.ns), found.rms[0] * np.sqrt(50), rtol=0.35)
 
 
+@pytest.mark.slow
 def test_tokens_approach_a_gaussian_too():
     field = mf.SoftmaxAttention([[-0.6, 0.1], [0.0, -0.4]], np.eye(2))
     found = mf.diagnostics.chaos_rate(

@@ -110,7 +110,7 @@ class CircleDensity(AbstractDensity):
     @property
     def grid(self) -> Ring:
         """More than three nodes per moment, in a number that transforms fast."""
-        return ring(_fast_size(3 * self.modes + 1))
+        return ring(fast_size(3 * self.modes + 1))
 
     @property
     def values(self) -> Float[Array, "*frames n"]:
@@ -295,7 +295,7 @@ def _count(modes: int) -> int:
 
 
 @functools.cache
-def _fast_size(least: int) -> int:
+def fast_size(least: int) -> int:
     """The smallest even number from a bound on that has no prime factor above five."""
 
     def rough(n: int) -> int:

@@ -29,14 +29,14 @@ NEGATIVE = 1e-3
 
 
 class AbstractGrid(abc.ABC):
-    """Nodes of a quadrature on the unit sphere, `(n, d)`, and their weights; grids of equal size are equal."""
+    """Nodes of a quadrature in the unit ball, `(n, d)`, and their weights."""
 
     nodes: np.ndarray
     weights: np.ndarray
 
-    @abc.abstractmethod
     def symmetric(self, a: Float[Array, "m d"]) -> Bool[Array, ""] | None:
-        """Whether covectors lie like the nodes, so that `fast` may be used; None where their number alone forbids it."""
+        """Whether covectors lie like the nodes, so that `fast` may be used; None where it is known that they do not."""
+        return None
 
     @abc.abstractmethod
     def fast(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
