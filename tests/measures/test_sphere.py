@@ -140,7 +140,8 @@ def test_uniform_attention_keeps_moebius_images_on_the_sphere():
     np.testing.assert_allclose(path.final.moments[0, 0, 0], 1.0, atol=1e-14)
 
 
-def test_uniform_attention_keeps_moebius_images_about_an_axis(dim=6):
+def test_uniform_attention_keeps_moebius_images_about_an_axis():
+    dim = 6
     mu = mf.AxialDensity.from_function(lambda z: moebius(z, 0.2, dim), dim, 60)
     path = mf.evolve(mf.SoftmaxAttention.isotropic(dim, 0.0), mu, [0.0, 1.0], mf.Adaptive(1e-10))
     exact = moebius(mu.grid.z, moebius_parameter(0.2, 1.0, dim), dim)

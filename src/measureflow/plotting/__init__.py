@@ -4,6 +4,9 @@ Numbers come in and axes or figures go out: nothing is computed here but the pro
 are plain objects, never pyplot's, so drawing works without a display and leaves no state behind.
 """
 
+from measureflow.plotting.density import draw_density_over_time as draw_density_over_time
+from measureflow.plotting.density import draw_ring as draw_ring
+from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
 from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.movie import movie as movie
 from measureflow.plotting.run import draw_clusters as draw_clusters
@@ -11,5 +14,6 @@ from measureflow.plotting.run import draw_energy as draw_energy
 from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.run import telling_frames as telling_frames
 from measureflow.plotting.tokens import draw_tokens as draw_tokens
+from measureflow.plotting.training import training_figure as training_figure
 from measureflow.plotting.view import View as View
 from measureflow.plotting.view import view_of as view_of
