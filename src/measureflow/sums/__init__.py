@@ -6,5 +6,8 @@ from measureflow.sums.blockwise import Blockwise as Blockwise
 from measureflow.sums.blockwise import Dense as Dense
 from measureflow.sums.choice import Auto as Auto
 from measureflow.sums.choice import choose as choose
+from measureflow.sums.fourier import Fourier as Fourier
+from measureflow.sums.harmonics import Harmonics as Harmonics
 from measureflow.sums.native import Native as Native
+from measureflow.sums.nufft import Nufft as Nufft
 from measureflow.sums.pallas import Pallas as Pallas

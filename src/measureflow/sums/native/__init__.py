@@ -22,7 +22,7 @@ from measureflow.sums.native import averages
 from measureflow.sums.tangent import attend_tangent
 
 LEVELS = ("baseline", "avx2", "avx512")
-TARGETS = ("measureflow_attend", "measureflow_average", "measureflow_modes")
+TARGETS = ("measureflow_attend", "measureflow_average", "measureflow_modes", "measureflow_sphere")
 FEW_COORDINATES = 8
 """Up to this many coordinates derivatives are averages by the kernel; beyond, those of the blockwise sum."""
 

@@ -5,32 +5,12 @@
 // All arithmetic is in double precision, whatever the arrays hold. A covector whose mass is so small that the error bound of
 // the series exceeds its tolerance is marked as missed.
 
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <complex>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
-#include <thread>
-#include <vector>
-
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
-
-#define INLINE __attribute__((always_inline)) inline
-
-extern "C" int measureflow_level();  // in attend.cc
+#include "fast.h"
 
 namespace {
 
-constexpr double EPS = std::numeric_limits<double>::epsilon();
-constexpr double LN2_HIGH = 6.93147180369123816490e-01, LN2_LOW = 1.90821492927058770002e-10;
 constexpr double LONGEST = 1e4;  // covectors beyond need more than a thousand modes: marked as missed
 constexpr int REACH = 4;
-constexpr int64_t RUN = 4096, LEAST_BLOCK = 4096, MOST_BLOCKS = 256;
 
 struct Block {
   double* moments;
@@ -145,21 +125,10 @@ std::vector<double> trigonometric(const std::vector<double>& moment, const std::
   return out;
 }
 
-enum Level { BASELINE = 0, AVX2 = 1, AVX512 = 2 };
-
-template <typename P, typename F>
-void in_threads(int64_t threads, const P& p, F work) {
-  std::atomic<int64_t> next{0};
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < threads; ++i) others.emplace_back([&] { work(p, next); });
-  work(p, next);
-  for (auto& other : others) other.join();
-}
-
 template <typename T, typename F>
 void attend(Circle<T>& p, int64_t threads, F lengths, F moment_blocks, F query_tiles) {
-  // A thread costs some ten microseconds to start.
-  const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * p.modes / 50000); };
+  // A thread costs some ten microseconds to start, and more on a busy machine.
+  const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * p.modes / 500000); };
   p.modes = 1;
   p.runs = (p.m + RUN - 1) / RUN;
   std::vector<double> ends(2 * p.runs);

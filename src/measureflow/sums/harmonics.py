@@ -1,0 +1,128 @@
+"""Kernel sums on the sphere of three coordinates through spherical harmonics.
+
+For a covector of length `r` and a source at the angle `g` from it
+
+    e^{r cos g} = sum_l (2l + 1) i_l(r) P_l(cos g),    P_l(<x, y>) = sum_m S_lm(x) S_lm(y),
+
+with spherical Bessel numbers `i_l` and harmonics `S_lm` of degree `l`. Degree 12 gives six digits at `r = 4`, degree 41 at
+`r = 64`; the work for each token grows with the square of the degree.
+"""
+
+import math
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.sums import native
+from measureflow.sums import series as sums
+from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.blockwise import Blockwise
+
+
+def applies(space: AbstractSpace, dim: int) -> bool:
+    """Whether the engine serves tokens of this space: only those of the sphere in three coordinates."""
+    return isinstance(space, Sphere) and dim == 3
+
+
+def degree(beta: float, tolerance: float = 1e-6) -> int:
+    """About the degree that covectors of length `beta` need: the tail of a Gaussian of variance `beta`, and of `beta^l / l!`."""
+    left = -math.log(max(SPHERE.part * tolerance, 2e-16))
+    return math.ceil(math.sqrt(2 * left * abs(beta)) + left / 6)
+
+
+def cost(m: int, n: int, beta: float, tolerance: float = 1e-6) -> float:
+    """Seconds for `m` covectors of length `beta` and `n` sources where no covector is isolated, on two cores."""
+    if abs(beta) > SPHERE.longest:
+        return math.inf
+    per_source, per_covector = (7e-11, 18e-11) if native.available() else (1e-8, 1e-8)
+    return 5e-5 + (degree(beta, tolerance) + 1) ** 2 / 2 * (per_source * n + per_covector * m) + 5e-9 * (m + n)
+
+
+@final
+class Harmonics(AbstractEngine):
+    """Sums over tokens on the unit sphere of three coordinates by spherical harmonics, in time linear in the tokens.
+
+    Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more. Covectors
+    whose error bound is larger are summed exactly, as are all longer than 256, and all if sources are off the sphere by more
+    than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
+    """
+
+    tolerance: float = eqx.field(static=True, default=1e-6)
+    threads: int = eqx.field(static=True, default=0)
+    level: int = eqx.field(static=True, default=-1)
+
+    def __check_init__(self):
+        sums.check_tolerance(self.tolerance)
+
+    def attend(
+        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+    ) -> Attended:
+        """The log mass and tilted mean, by harmonics and exactly where these do not suffice."""
+        others = "`Fourier` sums over the circle, `Nufft` over up to 3 coordinates, `Native`, `Blockwise` and `Dense` over any"
+        sums.check_sources("Harmonics", "sphere", 3, sources, others)
+        return sums.attend(SPHERE, self.tolerance, self.threads, self.level, covectors, sources, log_weights)
+
+    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Other functions of a row go through the blocks of the JAX engine."""
+        return Blockwise().rows(row, sources, *queries)
+
+
+def _harmonics(top: int, points: Array) -> Array:
+    """The functions `Q_lm(z) Re (x + iy)^m` and `Q_lm(z) Im (x + iy)^m` for all `l, m <= top`; zero where `m > l`.
+
+    `sqrt(l^2 - m^2) Q_l = (2l - 1) z Q_{l-1} - sqrt((l-1)^2 - m^2) Q_{l-2}`, starting from `Q_mm`.
+    """
+    x, y, z = points.T
+    degree, order = np.ogrid[: top + 1, : top + 1]
+    root = np.sqrt(np.where(order < degree, degree**2 - order**2, 1))
+    ahead = np.where(order < degree, (2 * degree - 1) / root, 0)
+    behind = np.where(order < degree, np.sqrt(np.maximum((degree - 1) ** 2 - order**2, 0)) / root, 0)
+    start = np.diag(np.cumprod(np.sqrt(np.maximum(2 * order[0] - 1, 1) / np.maximum(2 * order[0], 1))))
+
+    def up(carry, factors):
+        last, before = carry
+        ahead, behind, start = (row[None] for row in factors)
+        here = ahead * z[:, None] * last - behind * before + start
+        return (here, last), here
+
+    none = jnp.zeros((len(z), top + 1), z.dtype)
+    factors = tuple(jnp.asarray(table, z.dtype) for table in (ahead, behind, start))
+    q = jnp.moveaxis(lax.scan(up, (none, none), factors)[1], 0, 1)
+    orders = jnp.asarray(order[0], z.dtype)
+    phase = jnp.arctan2(y, x)[:, None] * orders[None]
+    length = jnp.sqrt(x**2 + y**2)[:, None] ** orders[None]
+    waves = jnp.stack([length * jnp.cos(phase), length * jnp.sin(phase)], 1)
+    return (waves[:, :, None, :] * q[:, None]).reshape(len(z), -1)
+
+
+def _bessel(top: int, r: Array) -> Array:
+    """The numbers `(2l + 1) e^{-r} i_l(r)`."""
+    first = r / (top + 1 + jnp.sqrt((top + 2) ** 2 + r**2))  # i_{top+1} / i_top to some percent
+    return sums.ratios_down(top, r, first, lambda k, next: r / (2 * k + 1 + r * next), lambda k: 2 * k + 1)
+
+
+def _degrees(top: int) -> np.ndarray:
+    return np.tile(np.repeat(np.arange(top + 1), top + 1), 2)
+
+
+def _shares(top: int) -> np.ndarray:
+    """An order above zero counts twice, for both signs."""
+    return np.tile(np.where(np.arange(top + 1) == 0, 1.0, 2.0), 2 * (top + 1))
+
+
+SPHERE = sums.Series(
+    features=_harmonics,
+    bessel=_bessel,
+    degrees=_degrees,
+    shares=_shares,
+    tops=(16, 40, 140),
+    target="measureflow_sphere",
+    longest=256.0,
+    part=1e-4,
+    roundings=(4.0, 4.0),
+)

@@ -1,0 +1,216 @@
+// Log mass and tilted mean of weighted sources on the unit sphere through their spherical harmonics, on the CPU.
+//
+//   e^{r cos} = sum_l (2l + 1) i_l(r) P_l(cos),  and P_l(<x, y>) is a sum of products of harmonics of x and y,
+//
+// so sources enter by their moments alone. All arithmetic is in double precision, whatever the arrays hold. A covector whose
+// mass is so small that the error bound of the series exceeds its tolerance is marked as missed.
+
+#include "fast.h"
+
+namespace {
+
+constexpr double LONGEST = 256;  // covectors beyond need more than a hundred degrees: marked as missed
+
+struct Block {
+  double* moments;
+  double top, off;  // the largest log weight, and how far norms are from 1
+};
+
+// Degrees and orders in the order of the moments, with the factors of the recurrence that leads from (l, m) to (l + 1, m).
+struct Table {
+  int degree, size;
+  std::vector<double> recurrence;
+
+  explicit Table(int degree) : degree(degree), size((degree + 1) * (degree + 2) / 2) {
+    for (int m = 0; m <= degree; ++m)
+      for (int l = m; l <= degree; ++l) recurrence.push_back(down(l, m));
+  }
+  // z q_l = q_{l+1} + down q_{l-1}
+  static double down(int l, int m) { return double(l * l - m * m) / ((2.0 * l + 1) * (2.0 * l - 1)); }
+  int at(int l, int m) const { return m * (degree + 1) - m * (m - 1) / 2 + l - m; }
+};
+
+template <typename T>
+struct Ball {
+  int64_t m, n, runs, block;
+  const T *covectors, *sources, *log_weights;
+  T *log_mass, *mean;
+  bool* missed;
+  Block* blocks;
+  const Table* table;
+  bool equal;
+  const double* coefficients;
+  double top, total, off, truncation, tolerance;
+};
+
+// i_l(r) / i_{l-1}(r), from its bounds, good to some percent; the error dies out on the way down.
+double first_ratio(int l, double r) { return r / (l + std::sqrt((l + 1.0) * (l + 1.0) + r * r)); }
+
+// e^{-r} i_l(r) for l = 0 .. top, by ratios from above; with factors 2l + 1 they add up to one.
+std::vector<double> bessel(double r, int top) {
+  std::vector<double> value(top + 1);
+  double ratio = first_ratio(top + 1, r), total = 0;
+  for (int l = top; l > 0; --l) {
+    ratio = r / (2.0 * l + 1 + r * ratio);
+    value[l] = ratio;
+    total = ratio * (2.0 * l + 1 + total);
+  }
+  value[0] = 1 / (1 + total);
+  for (int l = 1; l <= top; ++l) value[l] *= value[l - 1];
+  return value;
+}
+
+// The degree needed for covectors up to length r: what is left out is at most `tail` of the total.
+int degree_needed(double r, double tail) {
+  const auto value = bessel(r, 40 + static_cast<int>(9 * std::sqrt(r)));
+  int l = static_cast<int>(value.size()) - 1;
+  for (double left = 0; l > 0; --l)
+    if ((left += (2 * l + 1) * value[l]) > tail) break;
+  return l;
+}
+
+typedef std::complex<double> C;
+
+// Coefficients of the mass and the three moments: harmonics times coordinates are harmonics of the neighbouring degrees.
+std::vector<double> coefficients(const Table& t, const std::vector<double>& moment, const std::vector<double>& bessel) {
+  const auto A = [&](int l, int m) -> C {
+    if (m > l || l < 0) return 0;
+    return {moment[2 * t.at(l, m)], moment[2 * t.at(l, m) + 1]};
+  };
+  std::vector<double> out;
+  for (int m = 0; m < t.degree; ++m) {
+    double square = 1;  // of the factor between q and the normalised function, which starts as prod (2k - 1) / 2k
+    for (int k = 1; k <= m; ++k) square *= (2.0 * k - 1) / (2.0 * k);
+    for (int l = m; l < t.degree; ++l) {
+      if (l > m) square *= (2.0 * l - 1) * (2.0 * l - 1) / double(l * l - m * m);
+      const double n = l - m, up = m + 0.5, low = m - 0.5;
+      const C plus = A(l + 1, m + 1) - n * (n - 1) / (4 * (up + n - 1) * (up + n)) * A(l - 1, m + 1);
+      const C minus = m == 0 ? std::conj(plus)
+                             : (2 * low + n) * (2 * low + n + 1) / (4 * (low + n) * (low + n + 1)) * A(l - 1, m - 1) -
+                                   A(l + 1, m - 1);
+      const C z = A(l + 1, m) + Table::down(l, m) * A(l - 1, m);
+      const double factor = (2 * l + 1) * (m ? 2 : 1) * square * bessel[l];
+      for (C c : {A(l, m), 0.5 * (plus + minus), C(0, -0.5) * (plus - minus), z})
+        out.insert(out.end(), {factor * c.real(), -factor * c.imag()});
+    }
+  }
+  return out;
+}
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#define VECTOR_BYTES 64
+namespace avx512 {
+#include "sphere.inc"
+}
+#undef VECTOR_BYTES
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define VECTOR_BYTES 32
+namespace avx2 {
+#include "sphere.inc"
+}
+#undef VECTOR_BYTES
+#pragma GCC pop_options
+#endif
+
+#define VECTOR_BYTES 16
+namespace baseline {
+#include "sphere.inc"
+}
+#undef VECTOR_BYTES
+
+template <typename T, typename F>
+void attend(Ball<T>& p, int64_t threads, F moment_blocks, F query_tiles) {
+  double shortest = std::numeric_limits<double>::infinity(), longest = 0;
+  for (int64_t i = 0; i < p.m; ++i) {
+    const double x = p.covectors[3 * i], y = p.covectors[3 * i + 1], z = p.covectors[3 * i + 2], s = x * x + y * y + z * z;
+    shortest = s < shortest ? s : shortest;
+    longest = s > longest ? s : longest;
+  }
+  shortest = std::sqrt(shortest);
+  longest = std::min(LONGEST, std::sqrt(longest));
+
+  p.truncation = std::max(EPS, 1e-4 * p.tolerance);
+  const int degree = degree_needed(longest, p.truncation);
+  const Table table(degree + 1);
+  p.table = &table;
+  // A thread costs some ten microseconds to start, and more on a busy machine.
+  const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * table.size / 500000); };
+  p.runs = (p.m + RUN - 1) / RUN;
+  p.block = std::max(LEAST_BLOCK, (p.n + MOST_BLOCKS - 1) / MOST_BLOCKS);
+  const int64_t count = (p.n + p.block - 1) / p.block, width = 2 * table.size;
+  std::vector<double> storage(count * width), moment(width);
+  std::vector<Block> blocks(count);
+  for (int64_t b = 0; b < count; ++b) blocks[b].moments = storage.data() + b * width;
+  p.blocks = blocks.data();
+  in_threads(useful(p.n), p, moment_blocks);
+
+  p.top = -std::numeric_limits<double>::infinity();
+  p.off = 0;
+  for (const Block& block : blocks) p.top = std::max(p.top, block.top), p.off = std::max(p.off, block.off);
+  for (const Block& block : blocks)
+    for (int64_t k = 0; k < width; ++k) moment[k] += std::exp(block.top - p.top) * block.moments[k];
+  p.total = moment[0];
+
+  // Lengths that differ by rounding alone are one.
+  p.equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
+  const auto scale = p.equal ? bessel(longest, degree) : std::vector<double>(degree + 1, 1.0);
+  const auto factors = coefficients(table, moment, scale);
+  p.coefficients = factors.data();
+  in_threads(useful(p.m), p, query_tiles);
+}
+
+template <typename T>
+ffi::Error run(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
+               ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance, int threads,
+               int level) {
+  Ball<T> p{};
+  p.m = a.dimensions()[0], p.n = y.dimensions()[0], p.tolerance = tolerance;
+  p.covectors = a.typed_data<T>(), p.sources = y.typed_data<T>(), p.log_weights = w.typed_data<T>();
+  p.log_mass = log_mass->typed_data<T>(), p.mean = mean->typed_data<T>(), p.missed = missed->typed_data<bool>();
+  switch (level < 0 ? measureflow_level() : std::min(level, measureflow_level())) {
+#if defined(__x86_64__)
+    case AVX512:
+      attend(p, threads, avx512::moment_blocks<T>, avx512::query_tiles<T>);
+      break;
+    case AVX2:
+      attend(p, threads, avx2::moment_blocks<T>, avx2::query_tiles<T>);
+      break;
+#endif
+    default:
+      attend(p, threads, baseline::moment_blocks<T>, baseline::query_tiles<T>);
+  }
+  return ffi::Error::Success();
+}
+
+ffi::Error sphere(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
+                  ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance,
+                  int32_t threads, int32_t level) {
+  if (threads < 1) threads = std::max(1u, std::thread::hardware_concurrency());
+  switch (a.element_type()) {
+    case ffi::F32:
+      return run<float>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
+    case ffi::F64:
+      return run<double>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
+    default:
+      return ffi::Error::InvalidArgument("measureflow_sphere takes float32 or float64");
+  }
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_sphere, sphere,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .Attr<double>("tolerance")
+                                  .Attr<int32_t>("threads")
+                                  .Attr<int32_t>("level"));
