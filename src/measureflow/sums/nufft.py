@@ -27,8 +27,8 @@ from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
 
 MOST_COORDINATES = 3
-MARGIN = 5
-"""The error in units of the precision asked of each transform: two transforms, the cut-off series and its periodic images."""
+MARGIN = 3
+"""The error in units of the precision asked of each transform: two transforms and the cut-off series."""
 
 
 def available() -> bool:
@@ -91,9 +91,9 @@ class Nufft(AbstractEngine):
 
 
 def _precision(reach: float, tolerance: float, dim: int) -> float:
-    """A hundredth of the tolerance for a covector that sees its share of a uniform sphere, `(2 b)^{-(d-1)/2}` of all."""
+    """A small part of the tolerance for a covector that sees its share of a uniform sphere, `(2 b)^{-(d-1)/2}` of all."""
     least = 50 * float(jnp.finfo(jax.dtypes.canonicalize_dtype(np.float64)).eps)
-    return max(least, 0.01 * tolerance * (1 + 2 * reach) ** (-(dim - 1) / 2))
+    return max(least, 0.003 * tolerance * (1 + 2 * reach) ** (-(dim - 1) / 2))
 
 
 def _modes(reach: float, precision: float) -> int:
@@ -120,7 +120,9 @@ def _by_gaussians(reach: float, tolerance: float, a: Array, y: Array, w: Array) 
     log_mass = top + 0.5 * b * jnp.sum(x**2, 1) + jnp.log(mass)
     mean = radius * (x + slope / (b * mass)[:, None])
     allowed = jnp.maximum(tolerance, 10 * float(jnp.finfo(kind).eps) * (1 + scores))
-    missed = (mass * allowed < MARGIN * precision * weights.sum()) | (scores > b * (1 + 4 * float(jnp.finfo(wide).eps)))
+    # The nearest periodic image lies sqrt(2 l / b) beyond the ball and pulls the mean by its distance.
+    error = MARGIN * precision * (1 + jnp.sqrt(-2 * math.log(precision) / b)) * weights.sum()
+    missed = (mass * allowed < error) | (scores > b * (1 + 4 * float(jnp.finfo(wide).eps)))
     return log_mass.astype(kind), mean.astype(kind), missed
 
 
