@@ -151,16 +151,26 @@ def test_forcing_the_native_engine_where_it_is_not_built_names_those_that_are(mo
         assert isinstance(choose(10_000, 10_000, np.float64), Blockwise)
 
 
-@pytest.mark.parametrize(
-    ("n", "d", "beta"), [(1, 3, 1.0), (37, 2, -2.0), (700, 3, 4.0), (40, 8, 9.0), (50, 3, 300.0), (40, 12, 2.0)]
-)
-def test_the_gpu_kernel_step_by_step_agrees_with_dense(n, d, beta):
+GPU_CASES = [
+    (np.float32, 50, 3, 4.0, 1.0),  # equal weights
+    (np.float32, 600, 3, 4.0, 1e-6),  # more than one tile of sources, and not a whole number of them
+    (np.float32, 50, 3, 300.0, 1e-6),  # exponentials would vanish: through blocks
+    (np.float32, 40, 8, -9.0, 1e-6),
+    (np.float64, 300, 2, 30.0, 1.0),
+    (np.float64, 300, 3, 9.0, 1e-6),
+    (np.float32, 150, 17, 30.0, 1e-6),  # products of tiles
+    (np.float32, 70, 64, 1000.0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("dtype", "n", "d", "beta", "least"), GPU_CASES)
+def test_the_gpu_kernels_step_by_step_agree_with_dense(dtype, n, d, beta, least):
     y = on_sphere(np.random.default_rng(0), n, d)
-    w = np.log(np.random.default_rng(1).uniform(1e-6, 1, n))
-    a, y, w = (jnp.asarray(x, jnp.float32) for x in (beta * y, y, w))
+    w = np.log(np.random.default_rng(1).uniform(least, 1, n))
+    a, y, w = (jnp.asarray(x, dtype) for x in (beta * y, y, w))
     expected = Dense().attend(*(x.astype(jnp.float64) for x in (a, y, w)))
     seen = jax.jit(Pallas(interpret=True).attend)(a, y, w)
-    bound = 10 * np.finfo(np.float32).eps * (1 + abs(beta) + 14)  # as for the other engines; log 1e-6 is -14
+    bound = 10 * np.finfo(dtype).eps * (1 + abs(beta) + 14)  # as for the other engines; log 1e-6 is -14
     assert np.abs(np.asarray(seen.log_mass, float) - expected.log_mass).max() < bound
     assert np.abs(np.asarray(seen.mean, float) - expected.mean).max() < bound
 

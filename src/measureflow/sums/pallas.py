@@ -1,9 +1,11 @@
-"""The GPU engine: a Pallas kernel for NVIDIA cards, float32, few coordinates.
+"""The GPU engine: Pallas kernels for NVIDIA cards.
 
-A program keeps a small tile of queries by lanes of sources and walks over all sources; lanes are added only at the end of
-a chunk, and chunks are added to the total, so that no sum runs over more than a thousand terms. Exponentials are powers of
-two taken by the special function unit. Weights enter as factors of the sums rather than of the exponents: one operation
-less for each pair.
+Few coordinates, float32 or float64: a program keeps a small tile of queries by lanes of sources and walks over all sources;
+lanes are added only at the end of a chunk, and chunks are added to the total, so that no sum runs over more than a thousand
+terms. Fused multiply-adds and powers of two are written as single instructions, because the compiler neither fuses the one
+nor leaves out the guards of the other. Weights that are equal cost nothing, others enter as factors.
+
+Many coordinates, float32: scores and moments are products of tiles on the tensor cores, with a running maximum.
 """
 
 import functools
@@ -19,11 +21,23 @@ from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
 
 LOG2E = float(np.log2(np.e))
-QUERIES, LANES, UNROLLED, CHUNK = 8, 32, 16, 2**14
-"""The fastest tile on an H200 among a dozen tried: 8 queries by 32 lanes in one warp, 16 tiles of sources unrolled."""
-MOST_COORDINATES = 8
-SPAN = 60.0
-"""Scores may spread over this much below their bound before exponentials vanish in float32; beyond, blocks take over."""
+LANES, QUERIES, CHUNK = 32, 8, 2**14
+UNROLLED = {"float32": 16, "float64": 4}
+"""The fastest tile on an H200 among some forty: 8 queries by 32 lanes in one warp, with so many tiles of sources unrolled."""
+FEW_COORDINATES, MOST_COORDINATES = 8, 128
+SPAN = {"float32": 60.0, "float64": 600.0}
+"""Scores may spread over this much below their bound before exponentials vanish; beyond, blocks take over."""
+ROWS, COLUMNS, TILES = 128, 64, 64
+"""Queries and sources of a product on the tensor cores, and how many products are added before they join the total."""
+THREE_PRODUCTS = 1e-6
+"""Three products in tf32 are as exact as this; a smaller tolerance takes full products, four times slower."""
+
+POWER_OF_TWO = (
+    *(4.435280944610336161e-10, 7.074105626245659371e-9, 1.017819803332852766e-7, 1.321543308959462904e-6),
+    *(1.52527334899608046e-5, 1.540353046251461303e-4, 1.333355814678995032e-3, 9.618129107588335083e-3),
+    *(5.550410866481992148e-2, 0.240226506959101562, 0.6931471805599453305, 0.9999999999999999971),
+)
+"""The polynomial of least relative error for `2^r`, `|r| <= 1/2`, to 3e-18: the card has no such instruction in float64."""
 
 
 def available() -> bool:
@@ -33,11 +47,13 @@ def available() -> bool:
 
 @final
 class Pallas(AbstractEngine):
-    """All pairs on an NVIDIA GPU in float32, for up to 8 coordinates; other sums go through blocks.
+    """All pairs on an NVIDIA GPU: up to 8 coordinates in float32 and float64, up to 128 in float32; others go through blocks.
 
-    Derivatives are those of the blockwise sum. `interpret` runs the kernel step by step on any device, for tests.
+    `tolerance` decides how products of many coordinates are made: below 1e-6 in full, which is slower than the blocks of a
+    small cloud. Derivatives are those of the blockwise sum. `interpret` runs the kernels step by step on any device, for tests.
     """
 
+    tolerance: float = eqx.field(static=True, default=1e-5)
     interpret: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
@@ -50,40 +66,35 @@ class Pallas(AbstractEngine):
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
-        """The log mass and tilted mean, by the kernel where it applies."""
-        if covectors.dtype != np.float32 or covectors.shape[1] > MOST_COORDINATES:
+        """The log mass and tilted mean, by the kernel that applies."""
+        name, d = covectors.dtype.name, covectors.shape[1]
+        if name not in SPAN or d > (MOST_COORDINATES if name == "float32" else FEW_COORDINATES):
             return Blockwise().attend(covectors, sources, log_weights)
-        return Attended(*_attend(self.interpret, covectors, sources, log_weights))
+        return Attended(*_attend(self.interpret, self.tolerance, covectors, sources, log_weights))
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row go through the blocks of the JAX engine."""
         return Blockwise().rows(row, sources, *queries)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _attend(interpret: bool, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    if a.shape[1] > FEW_COORDINATES:
+        return _by_products(interpret, tolerance, a, y, w)
     reach = jnp.linalg.norm(a, axis=1) * jnp.sqrt(jnp.sum(y**2, 1).max())
-    close = 2 * reach.max() + w.max() - w.min() < SPAN
-    return jax.lax.cond(
-        close, lambda: _by_kernel(interpret, a, y, w, reach), lambda: tuple(Blockwise().attend(a, y, w))
-    )
+    close = 2 * reach.max() + w.max() - w.min() < SPAN[a.dtype.name]
+    ways = [
+        lambda: tuple(Blockwise().attend(a, y, w)),
+        lambda: _by_lanes(interpret, False, a, y, w, reach),
+        lambda: _by_lanes(interpret, True, a, y, w, reach),
+    ]
+    return jax.lax.switch(jnp.where(close, 1 + (w.max() > w.min()).astype(int), 0), ways)
 
 
 @_attend.defjvp
-def _attend_jvp(interpret: bool, primals, tangents):
+def _attend_jvp(interpret: bool, tolerance: float, primals, tangents):
     _, moved = jax.jvp(lambda *arrays: tuple(Blockwise().attend(*arrays)), primals, tangents)
-    return _attend(interpret, *primals), moved
-
-
-def _by_kernel(interpret: bool, a: Array, y: Array, w: Array, reach: Array) -> tuple[Array, Array]:
-    m = len(a)
-    top = w.max()
-    chunk = min(CHUNK, _up(len(y), LANES * UNROLLED))
-    queries = _padded(jnp.concatenate([LOG2E * a, -LOG2E * reach[:, None]], 1), QUERIES)
-    sources = _padded(jnp.concatenate([y, jnp.exp(w - top)[:, None]], 1), chunk)  # padding has weight 0
-    mass, *moment = _sums(interpret, chunk, tuple(queries.T), tuple(sources.T))
-    mass = mass[:m]
-    return top + reach + jnp.log(mass), jnp.stack(moment, 1)[:m] / mass[:, None]
+    return _attend(interpret, tolerance, *primals), moved
 
 
 def _up(n: int, multiple: int) -> int:
@@ -91,60 +102,171 @@ def _up(n: int, multiple: int) -> int:
 
 
 def _padded(rows: Array, multiple: int) -> Array:
-    return jnp.pad(rows, ((0, _up(len(rows), multiple) - len(rows)), (0, 0)))
+    return jnp.pad(rows, ((0, _up(len(rows), multiple) - len(rows)), *((0, 0),) * (rows.ndim - 1)))
 
 
-def _sums(interpret: bool, chunk: int, queries: tuple[Array, ...], sources: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The weighted mass and moments of each query: coordinates and shift of queries, coordinates and weight of sources."""
+def _by_lanes(interpret: bool, weighted: bool, a: Array, y: Array, w: Array, reach: Array) -> tuple[Array, Array]:
+    m, top = len(a), w.max()
+    queries = _padded(jnp.concatenate([LOG2E * a, -LOG2E * reach[:, None]], 1), QUERIES)
+    weights = jnp.exp(w - top)[:, None]
+    columns = [y, weights, weights * y] if weighted else [y]
+    sources = _padded(jnp.concatenate(columns, 1), LANES * UNROLLED[a.dtype.name])
+    mass, *moment = _sums(interpret, weighted, len(y), tuple(queries.T), tuple(sources.T))
+    mass = mass[:m]
+    return top + reach + jnp.log(mass), jnp.stack(moment, 1)[:m] / mass[:, None]
+
+
+def _sums(interpret: bool, weighted: bool, n: int, queries: tuple[Array, ...], sources: tuple[Array, ...]):
+    """Mass and moments of each query over the first `n` sources: coordinates and shift of queries; coordinates, and if
+    weighted also weight and weighted coordinates, of sources."""
     from jax.experimental import pallas as pl
-    from jax.experimental.pallas import triton as plgpu
 
-    m, n, d = len(queries[0]), len(sources[0]), len(queries) - 1
-
-    def power_of_two(s):
-        if interpret:
-            return jnp.exp2(s)
-        # The plain instruction: jnp.exp2 also guards denormal numbers, which costs more operations for each pair.
-        asm = "ex2.approx.ftz.f32 $0, $1;"
-        shape = [jax.ShapeDtypeStruct(s.shape, s.dtype)]
-        return plgpu.elementwise_inline_asm(asm, args=[s], constraints="=f,f", pack=1, result_shape_dtypes=shape)[0]
+    m, d, dtype = len(queries[0]), len(queries) - 1, queries[0].dtype
+    unrolled = 1 if interpret else UNROLLED[dtype.name]
+    chunks, rest = divmod(n, CHUNK)
 
     def kernel(*refs):
         *a, shift = (ref[...][:, None] for ref in refs[: d + 1])
-        y, weight, out = refs[d + 1 : 2 * d + 1], refs[2 * d + 1], refs[2 * d + 2 :]
+        held, out = refs[d + 1 : -d - 1], refs[-d - 1 :]
 
-        def tile(first, sums):
-            lanes = pl.ds(first, LANES)
-            here, w = [ref[lanes][None] for ref in y], weight[lanes][None]
+        def tile(last, first, sums):
+            here = [ref[pl.ds(first, LANES)][None] for ref in held]
             s = shift
-            for a_i, y_i in zip(a, here, strict=True):
-                s = a_i * y_i + s
-            e = power_of_two(s) * w
-            return tuple(total + e * part for total, part in zip(sums, (1.0, *here), strict=True))
+            for a_i, y_i in zip(a, here[:d], strict=True):
+                s = _fma(interpret, a_i, y_i, s)
+            e = _power_of_two(interpret, s)
+            if last:
+                e = jnp.where(first + jnp.arange(LANES)[None] < n, e, jnp.zeros_like(e))
+            mass = _fma(interpret, e, here[d], sums[0]) if weighted else sums[0] + e
+            moments = here[d + 1 :] if weighted else here
+            return mass, *(_fma(interpret, e, z, total) for z, total in zip(moments, sums[1:], strict=True))
 
-        def walk(k, totals):
+        def walk(last, sources, k, totals):
             def step(j, sums):
-                for u in range(UNROLLED):
-                    sums = tile(k * chunk + (j * UNROLLED + u) * LANES, sums)
+                for u in range(unrolled):
+                    sums = tile(last, k * CHUNK + (j * unrolled + u) * LANES, sums)
                 return sums
 
-            zero = tuple(jnp.zeros((QUERIES, LANES), jnp.float32) for _ in totals)
-            sums = jax.lax.fori_loop(0, chunk // (LANES * UNROLLED), step, zero)
+            zero = tuple(jnp.zeros((QUERIES, LANES), dtype) for _ in totals)
+            sums = jax.lax.fori_loop(0, -(-sources // (LANES * unrolled)), step, zero)
             return tuple(total + part.sum(1) for total, part in zip(totals, sums, strict=True))
 
-        zero = tuple(jnp.zeros(QUERIES, jnp.float32) for _ in out)
-        for ref, total in zip(out, jax.lax.fori_loop(0, n // chunk, walk, zero), strict=True):
+        totals = tuple(jnp.zeros(QUERIES, dtype) for _ in out)
+        totals = jax.lax.fori_loop(0, chunks, functools.partial(walk, False, CHUNK), totals)
+        totals = walk(True, rest, chunks, totals) if rest else totals
+        for ref, total in zip(out, totals, strict=True):
             ref[...] = total
 
     block = pl.BlockSpec((QUERIES,), lambda i: (i,))
-    whole = pl.BlockSpec((n,), lambda i: (0,))
+    whole = pl.BlockSpec((len(sources[0]),), lambda i: (0,))
     call = pl.pallas_call(
         kernel,
         grid=(m // QUERIES,),
-        in_specs=[block] * (d + 1) + [whole] * (d + 1),
+        in_specs=[block] * (d + 1) + [whole] * len(sources),
         out_specs=[block] * (d + 1),
-        out_shape=[jax.ShapeDtypeStruct((m,), jnp.float32)] * (d + 1),
-        compiler_params=None if interpret else plgpu.CompilerParams(num_warps=1, num_stages=2),
-        interpret=interpret,
+        out_shape=[jax.ShapeDtypeStruct((m,), dtype)] * (d + 1),
+        **_compiled(interpret, warps=1),
     )
-    return tuple(call(*queries, *sources))
+    return call(*queries, *sources)
+
+
+def _by_products(interpret: bool, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    from jax.experimental import pallas as pl
+
+    (m, d), n = a.shape, len(y)
+    width = max(16, 2 ** (d - 1).bit_length())
+    queries = _padded(jnp.pad(LOG2E * a, ((0, 0), (0, width - d))), ROWS)
+    sources = _padded(jnp.pad(y, ((0, 0), (0, width - d))), COLUMNS)
+    # What has no weight, and what only fills the last tile, stays finite: a first tile without weight is then forgotten.
+    weights = jnp.maximum(LOG2E * w, -1e30)
+    weights = jnp.pad(weights, (0, len(sources) - n), constant_values=-1e30)
+    tiles = len(sources) // COLUMNS
+    exact = jax.lax.DotAlgorithmPreset.F32_F32_F32
+    way = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if tolerance >= THREE_PRODUCTS and not interpret else exact
+
+    def product(x, z, axis):
+        return jax.lax.dot_general(x, z, (((1,), (axis,)), ((), ())), precision=way)
+
+    def kernel(a_ref, y_ref, w_ref, top_ref, mass_ref, moment_ref):
+        a = a_ref[...]
+
+        def tile(j, state):
+            top, mass, moment = state
+            here = pl.ds(j * COLUMNS, COLUMNS)
+            y = y_ref[here, :]
+            s = product(a, y, 1) + w_ref[here][None]
+            new = jnp.maximum(top, s.max(1))
+            e, fade = _power_of_two(interpret, s - new[:, None]), _power_of_two(interpret, top - new)
+            return new, mass * fade + e.sum(1), moment * fade[:, None] + product(e, y, 0)
+
+        def walk(k, state):
+            top, mass, moment = state
+            start = top, jnp.zeros_like(mass), jnp.zeros_like(moment)
+            new, *part = jax.lax.fori_loop(k * TILES, jnp.minimum((k + 1) * TILES, tiles), tile, start)
+            fade = _power_of_two(interpret, top - new)
+            return new, mass * fade + part[0], moment * fade[:, None] + part[1]
+
+        zero = jnp.zeros(ROWS, jnp.float32)
+        start = zero - 1e30, zero, jnp.zeros((ROWS, width), jnp.float32)
+        top_ref[...], mass_ref[...], moment_ref[...] = jax.lax.fori_loop(0, -(-tiles // TILES), walk, start)
+
+    rows, row = pl.BlockSpec((ROWS, width), lambda i: (i, 0)), pl.BlockSpec((ROWS,), lambda i: (i,))
+    number = jax.ShapeDtypeStruct((len(queries),), jnp.float32)
+    call = pl.pallas_call(
+        kernel,
+        grid=(len(queries) // ROWS,),
+        in_specs=[
+            rows,
+            pl.BlockSpec(sources.shape, lambda i: (0, 0)),
+            pl.BlockSpec(weights.shape, lambda i: (0,)),
+        ],
+        out_specs=[row, row, rows],
+        out_shape=[number, number, jax.ShapeDtypeStruct(queries.shape, jnp.float32)],
+        **_compiled(interpret, warps=8),
+    )
+    top, mass, moment = call(queries, sources, weights)
+    return (top / LOG2E + jnp.log(mass))[:m], (moment / mass[:, None])[:m, :d]
+
+
+def _compiled(interpret: bool, warps: int) -> dict:
+    from jax.experimental.pallas import triton
+
+    return {
+        "compiler_params": None if interpret else triton.CompilerParams(num_warps=warps, num_stages=2),
+        "interpret": interpret,
+    }
+
+
+def _instruction(text: str, *arguments: Array) -> Array:
+    """One instruction of the card for each element."""
+    from jax.experimental.pallas import triton
+
+    kind = "d" if arguments[0].dtype == np.float64 else "f"
+    shape = jnp.broadcast_shapes(*(x.shape for x in arguments))
+    whole = [jnp.broadcast_to(x, shape) for x in arguments]
+    constraints = ",".join([f"={kind}"] + [kind] * len(whole))
+    result = [jax.ShapeDtypeStruct(shape, arguments[0].dtype)]
+    return triton.elementwise_inline_asm(text, args=whole, constraints=constraints, pack=1, result_shape_dtypes=result)[
+        0
+    ]
+
+
+def _fma(interpret: bool, x: Array, y: Array, z: Array) -> Array:
+    if interpret:
+        return x * y + z
+    return _instruction(f"fma.rn.f{8 * x.dtype.itemsize} $0, $1, $2, $3;", x, y, z)
+
+
+def _power_of_two(interpret: bool, x: Array) -> Array:
+    if interpret:
+        return jnp.exp2(x)
+    if x.dtype == np.float32:
+        return _instruction("ex2.approx.ftz.f32 $0, $1;", x)
+    # Adding 1.5 * 2^52 rounds to an integer, which the low bits then hold; it is added to the exponent bits.
+    shifted = x + 6755399441055744.0
+    r = x - (shifted - 6755399441055744.0)
+    p = jnp.full_like(x, POWER_OF_TWO[0])
+    for c in POWER_OF_TWO[1:]:
+        p = _fma(False, p, r, jnp.full_like(x, c))
+    bits = jax.lax.bitcast_convert_type(p, jnp.int64) + (jax.lax.bitcast_convert_type(shifted, jnp.int64) << 52)
+    return jax.lax.bitcast_convert_type(bits, jnp.float64)
