@@ -58,6 +58,7 @@ from .measures import AxialDensity as AxialDensity
 from .measures import CircleCells as CircleCells
 from .measures import CircleDensity as CircleDensity
 from .measures import Gaussian as Gaussian
+from .measures import GaussianMixture as GaussianMixture
 from .measures import Particles as Particles
 from .measures import Sequence as Sequence
 from .measures import SphereDensity as SphereDensity

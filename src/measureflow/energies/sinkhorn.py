@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.energies.base import AbstractEnergy
 from measureflow.fields import SinkhornAttention
+from measureflow.fields.sinkhorn import level
 from measureflow.measures import AbstractMeasure
 
 
@@ -34,5 +35,5 @@ class SinkhornEnergy(AbstractEnergy):
         """Minus the potential, `-f(x) = log ∫ e^{<Sx, y> + f(y)} dmu(y)`."""
         pair = SinkhornAttention(self.form, self.form).potentials(mu)
         # The two potentials differ by a constant that depends on where the sweeps started; their average does not.
-        both = (pair.query - pair.key).mean() / 2
+        both = level(mu, pair.query - pair.key) / 2
         return mu.weigh(pair.key).attend(xs @ self.form.T).log_mass + both

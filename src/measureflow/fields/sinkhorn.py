@@ -64,8 +64,7 @@ class SinkhornAttention(AbstractAttention):
         """The potentials on a measure, in the log domain.
 
         One sweep takes the key potential `g` to the query potential `f(x) = -log ∫ e^{<Ax, y> + g(y)} dmu(y)` and back.
-        Adding a constant to one and subtracting it from the other changes nothing; the plain average of the values of `g` is
-        kept at zero.
+        Adding a constant to one and subtracting it from the other changes nothing; `g` is kept orthogonal to constants.
         """
         A = self.interaction
 
@@ -79,14 +78,25 @@ class SinkhornAttention(AbstractAttention):
             if self.symmetric:
                 return (g + query_potential(g)) / 2
             new = key_potential(query_potential(g))
-            return new - new.mean()
+            return new - level(mu, new) * constant
 
-        zero = mu.potential(lambda x: jnp.zeros(len(x), x.dtype))
-        g, count = fixed_point(sweep, zero, self.tolerance, self.sweeps)
+        constant = unit(mu)
+        g, count = fixed_point(sweep, jnp.zeros_like(constant), self.tolerance, self.sweeps)
         f = query_potential(g)
         # Rows sum to one by the choice of f; what is left is how far columns do not.
         error = jnp.abs(jnp.expm1(g - key_potential(f))).max()
         return Potentials(f, g, jax.lax.stop_gradient(error), count)
+
+
+def unit(mu: AbstractMeasure) -> Any:
+    """The constant function one, as the measure writes potentials."""
+    return mu.potential(lambda x: jnp.ones(len(x), x.dtype))
+
+
+def level(mu: AbstractMeasure, potential: Any) -> Float[Array, ""]:
+    """The constant nearest to a potential: the plain average of values, or the constant coefficient."""
+    one = unit(mu)
+    return jnp.vdot(potential, one) / jnp.vdot(one, one)
 
 
 def fixed_point(sweep, start: Array, tolerance: float, limit: int) -> tuple[Array, Int[Array, ""]]:

@@ -5,6 +5,7 @@ from measureflow.measures.base import AbstractMeasure as AbstractMeasure
 from measureflow.measures.circle import CircleCells as CircleCells
 from measureflow.measures.circle import CircleDensity as CircleDensity
 from measureflow.measures.gaussian import Gaussian as Gaussian
+from measureflow.measures.mixture import GaussianMixture as GaussianMixture
 from measureflow.measures.particles import Particles as Particles
 from measureflow.measures.sequence import Sequence as Sequence
 from measureflow.measures.sphere import SphereDensity as SphereDensity

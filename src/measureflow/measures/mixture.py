@@ -1,0 +1,157 @@
+"""A mixture of Gaussians that moves by projection.
+
+Covectors see a mixture in closed form, as a sum over its components. Attention does not keep mixtures, so each component
+follows the affine velocity nearest to the true one on it: its mean and root have the rates `E v` and `E[v z^T]`, and weights
+stay. This is the flow projected to mixtures with the Bures-Wasserstein geometry on the components; the moments of each
+component have their true rates, so their error grows with the square of time.
+"""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.measures.base import AbstractMeasure
+from measureflow.measures.gaussian import NOT_QUADRATIC, Gaussian, Velocity, square_root
+from measureflow.measures.particles import Particles, as_key
+from measureflow.spaces import Euclidean
+from measureflow.sums import AbstractEngine, Attended
+
+
+@final
+class GaussianMixture(AbstractMeasure):
+    """The law `sum_k w_k N(m_k, Σ_k)`; `parts` are its components, stacked, with log weights as their log masses."""
+
+    parts: Gaussian
+
+    def __init__(self, weights: ArrayLike | Array, means: ArrayLike | Array, covs: ArrayLike | Array):
+        means, covs, weights = checks.floating(means), checks.floating(covs), checks.floating(weights)
+        checks.shaped("means", means, ("k", "d"), "Rows are the means of the components.")
+        k, d = means.shape
+        checks.shaped("covs", covs, (k, d, d), "There is one covariance for each component.")
+        checks.shaped("weights", weights, (k,), "There is one weight for each component.")
+        for name, value in (("means", means), ("covs", covs), ("weights", weights)):
+            checks.finite(name, value)
+        checks.positive("weights", weights)
+        dtype = np.promote_types(means.dtype, covs.dtype)
+        roots = jnp.stack([square_root(f"covs[{i}]", cov.astype(dtype)) for i, cov in enumerate(covs)])
+        log_weights = jax.nn.log_softmax(jnp.log(weights.astype(dtype)))
+        plain = Gaussian(jnp.zeros(d, dtype), jnp.zeros((d, d), dtype))
+        self.parts = eqx.tree_at(_leaves, plain, (means.astype(dtype), roots, log_weights))
+
+    @property
+    def weights(self) -> Float[Array, "*frames k"]:
+        """The masses of the components."""
+        return jnp.exp(self.parts.log_mass)
+
+    @property
+    def means(self) -> Float[Array, "*frames k d"]:
+        """The means of the components."""
+        return self.parts.mean
+
+    @property
+    def covs(self) -> Float[Array, "*frames k d d"]:
+        """The covariances of the components."""
+        return self.parts.cov
+
+    @property
+    def mean(self) -> Float[Array, "*frames d"]:
+        """The mean of the whole."""
+        return jnp.einsum("...k,...kd->...d", self.weights, self.means)
+
+    @property
+    def cov(self) -> Float[Array, "*frames d d"]:
+        """The covariance of the whole: the average within components and the spread of their means."""
+        away = self.means - self.mean[..., None, :]
+        spread = self.covs + away[..., :, None] * away[..., None, :]
+        return jnp.einsum("...k,...kde->...de", self.weights, spread)
+
+    @property
+    def space(self) -> Euclidean:
+        """The flat space on which the law lives."""
+        return Euclidean(self.means.shape[-1])
+
+    def attend(self, covectors: Float[Array, "m d"]) -> Attended:
+        """The log mass of the sum, and the tilted means of the components by their shares in it."""
+        each = self._each(lambda part: part.attend(covectors))
+        share = jax.nn.softmax(each.log_mass, axis=0)
+        return Attended(jax.nn.logsumexp(each.log_mass, axis=0), jnp.einsum("km,kmd->md", share, each.mean))
+
+    def ridge(
+        self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
+    ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+        """The sum over the components."""
+        mass, moment = self._each(lambda part: part.ridge(kernel, covectors))
+        return mass.sum(0), moment.sum(0)
+
+    def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
+        """The sum over the components, each by its quadrature."""
+        return self._each(lambda part: part.integrate(integrand)).sum(0)
+
+    def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, "k s"]:
+        """The coefficients of a quadratic function on each component."""
+        rows = self._each(lambda part: part.potential(f))
+        if checks.concrete(rows) and np.isnan(np.asarray(rows)).any():
+            raise ValueError(NOT_QUADRATIC)
+        return rows
+
+    def weigh(self, potential: Float[Array, "k s"]) -> "GaussianMixture":
+        """Every component reweighted."""
+        return self._with(jax.vmap(lambda part, row: part.weigh(row))(self.parts, potential))
+
+    def using(self, engine: AbstractEngine) -> "GaussianMixture":
+        """There are no sums over tokens to compute."""
+        raise ValueError(
+            f"`engine` is for kernel sums over particles; a mixture has none. Got {type(engine).__name__}."
+        )
+
+    @property
+    def engine_name(self) -> str:
+        """Covectors see a mixture in closed form."""
+        return "closed form"
+
+    def transport(self, velocity: Velocity) -> "GaussianMixture":
+        """The rates of the components under the affine velocities nearest to the given one on each; weights stay."""
+        return self._with(self._each(lambda part: part.rate(*part.project(velocity))))
+
+    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+        """Refuse a field that reweights by more than a quadratic."""
+        if checks.concrete(field, t, self) and not _finite(field, t, self):
+            raise ValueError(f"`field` gives this mixture no finite velocity. {NOT_QUADRATIC}")
+
+    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "GaussianMixture":
+        """The rate under the heat equation with generator `T` times the Laplacian, which widens each component alone."""
+        return self._with(self._each(lambda part: part.diffuse(temperature)))
+
+    def settle(self) -> "GaussianMixture":
+        """Every mean and root is a Gaussian."""
+        return self
+
+    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+        """Independent tokens from the law."""
+        choice, normal = jax.random.split(as_key(key))
+        which = jax.random.categorical(choice, self.parts.log_mass, shape=(n,))
+        z = jax.random.normal(normal, (n, self.space.dim), self.means.dtype)
+        points = self.means[which] + jnp.einsum("nde,ne->nd", self.parts.root[which], z)
+        return Particles(self.space, points)
+
+    def _each(self, f: Callable[[Gaussian], Any]) -> Any:
+        return jax.vmap(f)(self.parts)
+
+    def _with(self, parts: Gaussian) -> "GaussianMixture":
+        return eqx.tree_at(lambda mu: mu.parts, self, parts)
+
+
+def _leaves(mu: Gaussian):
+    return mu.mean, mu.root, mu.log_mass
+
+
+@eqx.filter_jit
+def _finite(field: Callable[..., Array], t: Real[ArrayLike, ""], mu: GaussianMixture) -> Bool[Array, ""]:
+    return jnp.isfinite(mu.transport(lambda xs: field(t, xs, mu)).parts.mean).all()
