@@ -45,7 +45,7 @@ def cost(m: int, n: int, beta: float, tolerance: float = 1e-6, dim: int = 3) -> 
     """Seconds for `m` covectors and `n` sources with scores up to `beta` where no covector is isolated, on two cores."""
     precision = _precision(beta, tolerance, dim)
     width, grid = 2 - math.log10(precision), (4 * _modes(beta, precision)) ** dim
-    per_point = 2e-8 + 1.5e-10 * width**dim
+    per_point = 2e-8 + 2e-10 * width**dim
     return 1e-3 + per_point * (n + (1 + dim) / 2 * m) + 4e-9 * grid * (1 + (1 + dim) / 2)
 
 
