@@ -17,7 +17,7 @@ from scipy.special import logsumexp, softmax
 
 from measureflow import checks
 from measureflow.energies import AbstractEnergy, GradientFlow
-from measureflow.measures import Particles
+from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.particles import as_key
 from measureflow.spaces import AbstractSpace, Ball, Product
 from measureflow.training.heads import Theta
@@ -28,15 +28,17 @@ STATIONARY = 1e-8
 
 
 @eqx.filter_jit
-def descent(energy: AbstractEnergy, mu: Particles) -> Float[Array, "n d"]:
+def descent(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, "n d"]:
     """The steepest descent of the heads, `-grad Psi` made tangent: on the boundary of a ball without its outward part."""
-    return mu.transport(lambda xs: GradientFlow(energy)(0.0, xs, mu)).points
+    rate = mu.transport(lambda xs: GradientFlow(energy)(0.0, xs, mu))
+    assert isinstance(rate, Particles)
+    return rate.points
 
 
 @eqx.filter_jit
-def dissipation(energy: AbstractEnergy, mu: Particles) -> Float[Array, ""]:
+def dissipation(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
     """How fast the energy falls: `D(mu) = ∫ |grad Psi|^2 dmu`. Zero exactly when the measure is stationary."""
-    return mu.weights @ jnp.sum(descent(energy, mu) ** 2, -1)
+    return mu.integrate(lambda _: jnp.sum(descent(energy, mu) ** 2, -1))
 
 
 @eqx.filter_jit

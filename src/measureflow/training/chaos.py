@@ -132,8 +132,8 @@ def sample_error(
     risk = field.energy
     if not isinstance(risk, HeadRisk):
         raise ValueError(f"`field` must descend a HeadRisk, whose data can be drawn; got {type(risk).__name__}.")
-    keys, times, step = jax.random.split(as_key(key), seeds), jnp.asarray(times), jnp.asarray(step)
-    return _sampled(field, risk, mu, times, step, keys, batch)
+    keys = jax.random.split(as_key(key), seeds)
+    return _sampled(field, risk, mu, jnp.asarray(times), jnp.asarray(step), keys, batch)
 
 
 @eqx.filter_jit

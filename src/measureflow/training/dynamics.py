@@ -228,7 +228,7 @@ def check_step(field: Descent, mu: Particles, step: float, t: float = 0.0) -> No
     if step > limit:
         raise ValueError(
             f"`step` {step:.4g} is beyond the stability limit {limit:.4g} of explicit descent at t = {t:.4g}; "
-            "take a shorter step, or integrate with `Stiff()`."
+            "take a shorter step, or integrate the flow with `Adaptive()`."
         )
 
 

@@ -48,6 +48,10 @@ class AbstractHeads(eqx.Module):
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """Directions in which the parameters may move without changing what the head computes."""
 
+    @abc.abstractmethod
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """Coordinates of a head that no gauge direction changes: its scores and its output."""
+
     def attention(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
         """The causal attention matrix: row `t` is the softmax of the scores of positions up to `t`."""
         past = jnp.tri(len(x), dtype=bool)
@@ -148,6 +152,11 @@ class FullHeads(AbstractHeads):
 
         return jnp.concatenate([jax.vmap(turn_scores)(_units(self.key_dim, theta.dtype)), _turns(self, theta)])
 
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """The entries of `W_Q W_K^T / sqrt(d_k)` and of `W_V W_O`."""
+        q, k, v, o = self.unfold(theta).values()
+        return jnp.concatenate([(q @ k.T).ravel() / jnp.sqrt(jnp.asarray(self.key_dim, q.dtype)), (v @ o).ravel()])
+
     def balance(self, theta: Theta) -> tuple[Float[Array, "k k"], Float[Array, "v v"]]:
         """What training conserves for each head: `W_Q^T W_Q - W_K^T W_K` and `W_V^T W_V - W_O W_O^T`."""
         q, k, v, o = self.unfold(theta).values()
@@ -183,6 +192,11 @@ class ValueHeads(AbstractHeads):
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """The tangents `(W_V B, -B W_O)` for all unit matrices `B`."""
         return _turns(self, theta)
+
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """The entries of `W_V W_O`."""
+        value, output = self.unfold(theta).values()
+        return (value @ output).ravel()
 
 
 @final
@@ -223,6 +237,10 @@ class ScoreHeads(AbstractHeads):
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """There is none."""
         return jnp.zeros((0, self.size), theta.dtype)
+
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """The parameters themselves."""
+        return theta
 
 
 def _units(d: int, dtype) -> Float[Array, "dd d d"]:

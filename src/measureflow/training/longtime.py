@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from measureflow.flows import Trajectory
-from measureflow.measures import Particles
+from measureflow.measures import AbstractMeasure
 from measureflow.training.heads import FullHeads
 from measureflow.training.risk import HeadRisk
 
@@ -62,7 +62,7 @@ def _settled(slopes: np.ndarray, constant: float) -> Exponent:
     return Exponent(float(slopes[-1]), constant, slopes, bool(settled))
 
 
-def divergence_gap(risk: HeadRisk, logits: Float[Array, "S T V"], mu: Particles) -> Float[Array, ""]:
+def divergence_gap(risk: HeadRisk, logits: Float[Array, "S T V"], mu: AbstractMeasure) -> Float[Array, ""]:
     """The excess risk over realisable logits, as a mean of divergences `KL(y || softmax(z))`.
 
     The difference of two risks loses its digits below 1e-12; in `d = z - z*` the divergence is

@@ -22,7 +22,7 @@ from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.measures.particles import as_key
 from measureflow.spaces import Euclidean
-from measureflow.training.dynamics import Descent
+from measureflow.training.dynamics import Descent, lanczos
 from measureflow.training.heads import AbstractHeads, Theta
 from measureflow.training.risk import HeadRisk
 
@@ -89,6 +89,17 @@ def least(
     values, vectors = eigsh(operator_of_scipy, k=count, which="SA", v0=start)
     order = np.argsort(values)
     return values[order], vectors.T[order]
+
+
+@eqx.filter_jit
+def ritz_values(
+    make: Callable[[AbstractEnergy, Particles], Operator], energy: AbstractEnergy, mu: Particles, count: int = 40
+) -> Float[Array, " k"]:
+    """What `count` Lanczos steps see of the spectrum of an operator: its ends well, its inside roughly."""
+    root, operator = jnp.sqrt(mu.weights)[:, None], make(energy, mu)
+    start = jax.random.normal(jax.random.key(0), mu.points.shape, mu.points.dtype)
+    alphas, betas = lanczos(lambda h: root * operator(h / root), start, min(count, mu.points.size))
+    return jnp.linalg.eigvalsh(jnp.diag(alphas) + jnp.diag(betas, 1) + jnp.diag(betas, -1))
 
 
 class Stability(NamedTuple):
@@ -179,15 +190,19 @@ def rest_point(energy: AbstractEnergy, start: Theta, newton: int = 4) -> Theta:
     Steps are of least norm, so gauge directions do no harm.
     """
 
-    @jax.jit
-    def value(theta):
-        return jax.value_and_grad(lambda x: energy(_dirac(x)))(theta)
+    def slope(x):
+        return tuple(map(np.asarray, _slope(energy, jnp.asarray(x))))
 
-    found = minimize(lambda x: tuple(map(np.asarray, value(x))), start, jac=True, options={"gtol": 1e-9}).x
-    hessian = jax.jit(jax.hessian(lambda x: energy(_dirac(x))))
+    found = minimize(slope, start, jac=True, options={"gtol": 1e-9}).x
     for _ in range(newton):
-        found = found - np.linalg.lstsq(np.asarray(hessian(found)), np.asarray(value(found)[1]), rcond=1e-9)[0]
+        hessian = np.asarray(matrix(translation, energy, _dirac(jnp.asarray(found))))
+        found = found - np.linalg.lstsq(hessian, slope(found)[1], rcond=1e-9)[0]
     return jnp.asarray(found)
+
+
+@eqx.filter_jit
+def _slope(energy: AbstractEnergy, theta: Theta) -> tuple[Float[Array, ""], Theta]:
+    return jax.value_and_grad(lambda x: energy(_dirac(x)))(theta)
 
 
 def _dirac(theta: Theta) -> Particles:
@@ -238,7 +253,7 @@ def monotonicity(
     samples: int = 256,
     key: PRNGKeyArray | int = 0,
 ) -> Monotonicity:
-    """The least curvature `m0` of `Psi` and the largest coupling `L0 = E sum_t sup |J_t|^2` in a ball of heads.
+    """The least curvature `m0` of `Psi` and the largest coupling `L0 = sup E sum_t |J_t|^2` in a ball of heads.
 
     Extrema over samples: `m0` is an upper and `L0` a lower estimate.
     """
@@ -252,11 +267,10 @@ def monotonicity(
 
     def slopes(x):
         J = jax.jacfwd(risk.features)(x)
-        return jnp.linalg.norm(J, ord=2, axis=(-2, -1)) ** 2
+        return jnp.sum(risk.shares * jnp.linalg.norm(J, ord=2, axis=(-2, -1)) ** 2)
 
     m0 = jax.jit(jax.vmap(curvature))(points[0], points[1]).min()
-    largest = jax.jit(jax.vmap(slopes))(points[0]).max(0)
-    return Monotonicity(float(m0), float(jnp.sum(risk.shares * largest)))
+    return Monotonicity(float(m0), float(jax.jit(jax.vmap(slopes))(points[0]).max()))
 
 
 def critical_decay(risk: HeadRisk) -> float:
