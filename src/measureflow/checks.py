@@ -13,8 +13,12 @@ from jaxtyping import Array, PyTree
 
 
 def concrete(*values: PyTree) -> bool:
-    """Whether the arrays hold numbers rather than being traced."""
-    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
+    """Whether the arrays hold numbers that are there to look at, rather than being traced or spread over processes."""
+    return not any(isinstance(leaf, Tracer) or _elsewhere(leaf) for leaf in jax.tree.leaves(values))
+
+
+def _elsewhere(leaf) -> bool:
+    return isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated)
 
 
 def floating(value) -> Array:

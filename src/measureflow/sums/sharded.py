@@ -1,0 +1,96 @@
+"""Kernel sums over many devices and processes: a ring.
+
+Each device holds its share of the covectors and of the sources. The shares of sources go round the ring; a device adds what
+its covectors see of each share, in the log domain, while the next one is on its way. So no device ever holds all pairs, nor
+all tokens more than once.
+"""
+
+import functools
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, PyTree
+
+from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.choice import Auto
+
+AXIS = "tokens"
+
+
+@final
+class Sharded(AbstractEngine):
+    """Tokens spread over devices, of this process or of all processes after `jax.distributed.initialize`.
+
+    `engine` does the sums on each device. `spread` places tokens; those that are not placed are, at each sum. The results are
+    those of one device up to the rounding of another order.
+    """
+
+    engine: AbstractEngine
+    mesh: Mesh = eqx.field(static=True)
+
+    def __init__(self, engine: AbstractEngine | None = None, devices: list[jax.Device] | None = None):
+        self.engine = Auto() if engine is None else engine
+        self.mesh = Mesh(np.array(jax.devices() if devices is None else devices), (AXIS,))
+
+    def spread(self, tree: PyTree) -> PyTree:
+        """A measure, or any tree of arrays, with the first axis of each array spread over the devices."""
+        return jax.tree.map(lambda x: self._spread(x) if eqx.is_array(x) else x, tree)
+
+    def _spread(self, x: Array) -> Array:
+        if x.ndim and len(x) % self.mesh.size:
+            raise ValueError(
+                f"{len(x)} tokens cannot be spread evenly over {self.mesh.size} devices; take a multiple of {self.mesh.size}."
+            )
+        spec = PartitionSpec(AXIS) if x.ndim else PartitionSpec()
+        held = np.asarray(x)
+        return jax.make_array_from_callback(x.shape, NamedSharding(self.mesh, spec), lambda index: held[index])
+
+    def attend(
+        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+    ) -> Attended:
+        """The log mass and tilted mean, by shares of sources that go round."""
+        size, m = self.mesh.size, len(covectors)
+        # What only makes the shares equal has next to no weight.
+        nothing = jnp.log(jnp.finfo(log_weights.dtype).tiny) + log_weights.min()
+        shares = _padded(covectors, size), _padded(sources, size), _padded(log_weights, size, nothing)
+        log_mass, mean = self._over_devices(functools.partial(_ring, self.engine, size))(*shares)
+        return Attended(log_mass[:m], mean[:m])
+
+    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Rows on all devices, each with all sources, through the blocks of the JAX engine."""
+        m = len(jax.tree.leaves(queries)[0])
+        shares = jax.tree.map(lambda x: _padded(x, self.mesh.size), queries)
+        done = self._over_devices(lambda *share: Blockwise().rows(row, sources, *share))(*shares)
+        return jax.tree.map(lambda x: x[:m], done)
+
+    def _over_devices(self, f: Any) -> Any:
+        spread = PartitionSpec(AXIS)
+        return jax.shard_map(f, mesh=self.mesh, in_specs=spread, out_specs=spread, check_vma=False)
+
+
+def _padded(x: Array, multiple: int, value: Array | float = 0.0) -> Array:
+    extra = -len(x) % multiple
+    return jnp.concatenate([x, jnp.full((extra, *x.shape[1:]), value, x.dtype)]) if extra else x
+
+
+def _ring(engine: AbstractEngine, size: int, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    onward = [(i, (i + 1) % size) for i in range(size)]
+
+    def add(state, _):
+        log_mass, mean, y, w = state
+        seen = engine.attend(a, y, w)
+        total = jnp.logaddexp(log_mass, seen.log_mass)
+        old, new = jnp.exp(log_mass - total)[:, None], jnp.exp(seen.log_mass - total)[:, None]
+        y, w = (jax.lax.ppermute(x, AXIS, onward) for x in (y, w))
+        return (total, old * mean + new * seen.mean, y, w), None
+
+    # The first share starts the sums: from nothing, derivatives would meet infinity minus infinity.
+    first = engine.attend(a, y, w)
+    y, w = (jax.lax.ppermute(x, AXIS, onward) for x in (y, w))
+    (log_mass, mean, _, _), _ = jax.lax.scan(add, (*first, y, w), length=size - 1)
+    return log_mass, mean
