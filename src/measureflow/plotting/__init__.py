@@ -7,6 +7,9 @@ are plain objects, never pyplot's, so drawing works without a display and leaves
 from measureflow.plotting.density import draw_density_over_time as draw_density_over_time
 from measureflow.plotting.density import draw_ring as draw_ring
 from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
+from measureflow.plotting.gaussian import draw_cone as draw_cone
+from measureflow.plotting.gaussian import draw_disc as draw_disc
+from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
 from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.movie import movie as movie
 from measureflow.plotting.run import draw_clusters as draw_clusters
