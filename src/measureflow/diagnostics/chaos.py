@@ -8,6 +8,7 @@ fitted in every run on its own, so that the scatter of the runs gives an interva
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.stats import t as student
 
 from measureflow import checks
 from measureflow.fields import AbstractField
-from measureflow.flows import AbstractSolver, Langevin, evolve
+from measureflow.flows import AbstractSolver, Langevin, Outcome, evolve
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.particles import as_key
 
@@ -78,17 +79,27 @@ def chaos_rate(
     rate near 1/2.
     """
     _check(law, ns, runs, confidence)
-    limit = _final(field, law, times, None, noise, None)
-    far = jax.jit(distance)
-    keys = jax.random.split(as_key(key), (runs, len(ns), 2))
+    limit = evolve(field, law, times, noise=noise)
+    _arrived(limit.outcome, law)
 
-    def error(n: int, draw: PRNGKeyArray, kick: PRNGKeyArray) -> float:
-        tokens = law.sample(n, key=draw)  # pyright: ignore[reportAttributeAccessIssue]
-        return float(far(_final(field, tokens, times, solver, noise, kick), limit))
+    @eqx.filter_jit
+    def errors(n: int, keys: PRNGKeyArray) -> tuple[Float[Array, " runs"], Outcome]:
+        def one(key):
+            draw, kick = jax.random.split(key)
+            tokens = law.sample(n, key=draw)  # pyright: ignore[reportAttributeAccessIssue]
+            path = evolve(field, tokens, times, solver, noise=noise, key=kick)
+            return distance(path.final, limit.final), path.outcome
 
-    errors = np.array([[error(n, *keys[run, i]) for i, n in enumerate(ns)] for run in range(runs)])
-    rate, margin = fitted_rate(np.asarray(ns), errors, confidence)
-    return ChaosRate(np.asarray(ns), errors, rate, (rate - margin, rate + margin))
+        return jax.lax.map(one, keys)  # one after the other: clouds may be large
+
+    columns = []
+    for n, keys in zip(ns, jax.random.split(as_key(key), (len(ns), runs)), strict=True):
+        column, outcomes = errors(n, keys)
+        _arrived(outcomes, law)
+        columns.append(np.asarray(column))
+    table = np.stack(columns, axis=1)
+    rate, margin = fitted_rate(np.asarray(ns), table, confidence)
+    return ChaosRate(np.asarray(ns), table, rate, (rate - margin, rate + margin))
 
 
 def fitted_rate(ns: np.ndarray, errors: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
@@ -102,11 +113,9 @@ def fitted_rate(ns: np.ndarray, errors: np.ndarray, confidence: float = 0.95) ->
     return float(rates.mean()), float(margin)
 
 
-def _final(field, mu, times, solver, noise, key) -> AbstractMeasure:
-    path = evolve(field, mu, times, solver, noise=noise, key=key)
-    if not bool(path.outcome.ok):
-        raise ValueError(f"The flow of {type(mu).__name__} did not reach the last of `times`: {path.outcome}")
-    return path.final
+def _arrived(outcome: Outcome, law: AbstractMeasure) -> None:
+    if not np.all(outcome.ok):
+        raise ValueError(f"A flow of {type(law).__name__} or its tokens did not reach the last of `times`: {outcome}")
 
 
 def _check(law: AbstractMeasure, ns: Sequence[int], runs: int, confidence: float) -> None:
