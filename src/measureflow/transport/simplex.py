@@ -88,10 +88,21 @@ def best(
     a: Float[Array, " n"], b: Float[Array, " m"], matrix: Float[Array, "n m"]
 ) -> tuple[Int[Array, " k"], Int[Array, " k"], Float[Array, " k"]]:
     """The `n + m - 1` branches of a coupling of least cost, as sources, targets and masses; unused ones carry no mass."""
-    k = sum(matrix.shape) - 1
-    shapes = [jax.ShapeDtypeStruct((k,), dtype) for dtype in (np.int32, np.int32, matrix.dtype)]
-    i, j, mass = jax.pure_callback(_solve, shapes, *jax.lax.stop_gradient((a, b, matrix)), vmap_method="sequential")
-    return i, j, mass
+    n, m = matrix.shape
+    dtype, k = np.dtype(matrix.dtype), n + m - 1
+    words = (dtype.itemsize // 4,) * (dtype.itemsize > 4)
+
+    def solve(bits):
+        numbers = np.ascontiguousarray(bits).view(dtype).ravel()
+        branches = _solve(numbers[:n], numbers[n : n + m], numbers[n + m :].reshape(n, m))
+        return branches.astype(dtype).view(np.uint32).reshape(3, k, *words)
+
+    # As bits, because callbacks run in a thread of their own, where float64 may be off.
+    numbers = jax.lax.stop_gradient(jnp.concatenate([a, b, matrix.ravel()]))
+    shape = jax.ShapeDtypeStruct((3, k, *words), np.uint32)
+    bits = jax.pure_callback(solve, shape, jax.lax.bitcast_convert_type(numbers, np.uint32), vmap_method="sequential")
+    i, j, mass = jax.lax.bitcast_convert_type(bits, dtype)
+    return i.astype(int), j.astype(int), mass
 
 
 def _branches(mu: Particles, nu: Particles, p: Order) -> tuple[Int[Array, " k"], Int[Array, " k"], Float[Array, " k"]]:
@@ -99,24 +110,17 @@ def _branches(mu: Particles, nu: Particles, p: Order) -> tuple[Int[Array, " k"],
     return best(mu.weights, nu.weights, costs(mu.space, mu.points, nu.points, p))
 
 
-def _solve(a, b, matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    a, b, matrix = np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(matrix)
+def _solve(a: np.ndarray, b: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     k = sum(matrix.shape) - 1
     if not np.isfinite(matrix).all():  # a frame that was not reached has no distance
-        return np.zeros(k, np.int32), np.zeros(k, np.int32), np.full(k, np.nan, matrix.dtype)
+        return np.stack([np.zeros(k), np.zeros(k), np.full(k, np.nan)])
+    a, b, matrix = (numbers.astype(np.float64) for numbers in (a, b, matrix))
     # Pivots grow a little faster than the points; the bound is never met but by a defect.
-    plan, log = library("ot").emd(
-        a / a.sum(), b / b.sum(), matrix.astype(np.float64), numItermax=10_000 * (k + 1), log=True
-    )
+    plan, log = library("ot").emd(a / a.sum(), b / b.sum(), matrix, numItermax=10_000 * (k + 1), log=True)
     if log["warning"] is not None:
         raise RuntimeError(f"POT found no best coupling of {len(a)} and {len(b)} points: {log['warning']}.")
     i, j = np.nonzero(plan)
-    pad = (0, k - len(i))
-    return (
-        np.pad(i, pad).astype(np.int32),
-        np.pad(j, pad).astype(np.int32),
-        np.pad(plan[i, j], pad).astype(matrix.dtype),
-    )
+    return np.pad(np.stack([i, j, plan[i, j]]), ((0, 0), (0, k - len(i))))
 
 
 def _between(space: AbstractSpace, x: Float[Array, "k d"], y: Float[Array, "k d"], t: float | int):
