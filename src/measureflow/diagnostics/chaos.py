@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
@@ -83,7 +83,7 @@ def chaos_rate(
     _arrived(limit.outcome, law)
 
     @eqx.filter_jit
-    def errors(n: int, keys: PRNGKeyArray) -> tuple[Float[Array, " runs"], Outcome]:
+    def errors(n: int, keys: Key[Array, " runs"]) -> tuple[Float[Array, " runs"], Outcome]:
         def one(key):
             draw, kick = jax.random.split(key)
             tokens = law.sample(n, key=draw)  # pyright: ignore[reportAttributeAccessIssue]
