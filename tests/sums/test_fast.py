@@ -88,7 +88,7 @@ def test_series_keep_their_tolerance(case, dtype):
     rng = np.random.default_rng(0)
     attend = jax.jit(case.engine(tolerance=1e-10).attend)
     for cloud, beta in itertools.product([sphere, clustered, crowd, doubled], case.betas):
-        y = cloud(rng, 301, case.dim).astype(dtype)
+        y = cloud(rng, 101, case.dim).astype(dtype)
         w = np.log(rng.uniform(1e-12, 1, len(y))).astype(dtype)
         a = (beta * y).astype(dtype)
         close(attend(*map(jnp.asarray, (a, y, w))), a, y, w, 1e-10)
@@ -96,7 +96,7 @@ def test_series_keep_their_tolerance(case, dtype):
 
 @on_both
 @pytest.mark.usefixtures("road")
-@pytest.mark.parametrize("n", [2, 4097])
+@pytest.mark.parametrize("n", [2, 1025])
 def test_series_take_covectors_of_all_lengths(case, n):
     rng = np.random.default_rng(n)
     y, w = sphere(rng, n, case.dim), np.log(10 ** rng.uniform(-12, 0, n))
@@ -273,8 +273,8 @@ CLOUDS = {
 @pytest.mark.parametrize(("d", "n", "tolerance"), [(1, 2, 1e-6), (2, 301, 1e-10), (3, 300, 1e-6), (3, 1, 1e-3)])
 def test_nufft_keeps_its_tolerance(d, n, tolerance, dtype):
     rng = np.random.default_rng(0)
-    attend = jax.jit(Nufft(64.0, tolerance).attend)
-    for cloud, beta in itertools.product(CLOUDS.values(), [0.0, -2.0, 4.0, 64.0, 300.0]):
+    attend = jax.jit(Nufft(16.0, tolerance).attend)
+    for cloud, beta in itertools.product(CLOUDS.values(), [0.0, -2.0, 4.0, 16.0, 300.0]):
         y = cloud(rng, n, d).astype(dtype)
         radius = np.linalg.norm(y.astype(float), axis=1).max()
         w = np.log(rng.uniform(1e-12, 1, n)).astype(dtype)

@@ -4,7 +4,7 @@ For a covector of length `r` and a source at the angle `g` from it
 
     e^{r cos g} = sum_l (2l + 1) i_l(r) P_l(cos g),    P_l(<x, y>) = sum_m S_lm(x) S_lm(y),
 
-with spherical Bessel numbers `i_l` and harmonics `S_lm` of degree `l`. Degree 12 gives six digits at `r = 4`, degree 41 at
+with spherical Bessel numbers `i_l` and harmonics `S_lm` of degree `l`. Degree 16 gives six digits at `r = 4`, degree 55 at
 `r = 64`; the work for each token grows with the square of the degree.
 """
 
@@ -39,7 +39,7 @@ def cost(m: int, n: int, beta: float, tolerance: float = 1e-6) -> float:
     """Seconds for `m` covectors of length `beta` and `n` sources where no covector is isolated, on two cores."""
     if abs(beta) > SPHERE.longest:
         return math.inf
-    per_source, per_covector = (7e-11, 18e-11) if native.available() else (1e-8, 1e-8)
+    per_source, per_covector = (7e-11, 18e-11) if native.available() else (2.5e-8, 2.5e-8)
     return 5e-5 + (degree(beta, tolerance) + 1) ** 2 / 2 * (per_source * n + per_covector * m) + 5e-9 * (m + n)
 
 
