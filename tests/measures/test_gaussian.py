@@ -271,6 +271,14 @@ def test_heat_widens_the_covariance_at_twice_the_temperature():
     np.testing.assert_array_equal(rate.mean, 0.0)
 
 
+def test_noise_and_a_restoring_field_give_the_law_of_ornstein_and_uhlenbeck():
+    field = mf.Perceptron(-jnp.eye(2), jnp.eye(2), jnp.zeros(2), activation=lambda x: x)
+    law = mf.evolve(field, MU, [0.0, 0.8], mf.Adaptive(rtol=1e-11), noise=mf.Langevin(0.7)).final
+    decay = np.exp(-1.6)
+    np.testing.assert_allclose(law.cov, decay * COV + 0.7 * (1 - decay) * np.eye(2), rtol=1e-9)
+    np.testing.assert_allclose(law.mean, np.exp(-0.8) * MEAN, rtol=1e-9)
+
+
 def test_samples_have_the_moments_of_the_law():
     tokens = MU.sample(20_000, key=0)
     mean = tokens.expect(lambda x: x)
@@ -348,6 +356,7 @@ BAD = {
     "wrong size": (lambda: mf.Gaussian([0.0], jnp.eye(2)), "`cov` must have shape (1, 1); got (2, 2)"),
     "mean of a batch": (lambda: mf.Gaussian([[0.0]], [[1.0]]), "`mean` must have shape (d,)"),
     "NaN": (lambda: mf.Gaussian([np.nan], [[1.0]]), "`mean` has 1 NaN"),
+    "layers": (lambda: mf.layers(mf.SoftmaxAttention(A, V), MU, 2), "`mu0` must have tokens"),
     "engine": (lambda: mf.evolve(mf.SoftmaxAttention(A, V), MU, [0.0, 1.0], engine=mf.sums.Dense()), "`engine`"),
     "not quadratic": (lambda: MU.potential(lambda y: (y**3).sum(-1)), "must be quadratic"),
     "no mass": (lambda: MU.weigh(MU.potential(lambda y: 9 * (y**2).sum(-1))), "has no mass"),

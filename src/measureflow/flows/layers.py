@@ -27,6 +27,10 @@ def layers(
     if depth < 1:
         raise ValueError(f"`depth` must be at least 1; got {depth}.")
     checks.positive("step", step)
+    if not hasattr(mu0, "shift"):
+        raise ValueError(
+            f"`mu0` must have tokens that layers move; got {type(mu0).__name__}. Use `evolve` with `solver=Euler(step)`."
+        )
     dtype = precision(mu0)
     field = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
     path = _layers(field, mu0, depth, jnp.asarray(step, dtype), jnp.asarray(first))

@@ -39,7 +39,9 @@ def integrated(closure, mean, cov) -> np.ndarray:
         return jnp.concatenate([dm, dS.ravel()])
 
     start = np.concatenate([mean, np.ravel(cov)])
-    path = solve_ivp(lambda _, y: np.asarray(rate(jnp.asarray(y))), (0, 1), start, t_eval=TIMES, rtol=1e-12, atol=1e-14)
+    path = solve_ivp(
+        lambda _, y: np.asarray(rate(jnp.asarray(y))), (0, 1), start, "DOP853", TIMES, rtol=1e-12, atol=1e-14
+    )
     values = np.linalg.eigvalsh(path.y[d:].T.reshape(-1, d, d))
     return values / values[:, -1:]
 

@@ -22,9 +22,10 @@ REASON = "The sentence needs injective keys: with K = e_1^T the covariance is in
 def run(size: Size = SMALL) -> Verdict:
     """The example of the sheet, until t = 5 if it can, and the same with a second key."""
     cov = np.array([[1.0, 0.5], [0.5, 1.0]])
+    query = [[0.0, 1.0], [0.0, 0.0]]  # a second row of zeros, so that the control has another key alone
     value, start = np.diag([0.0, 1.0]), Gaussian(np.zeros(2), cov)
-    path = evolve(L2Attention([[0.0, 1.0]], [[1.0, 0.0]], value), start, [0.0, 5.0])
-    injective = evolve(L2Attention([[0.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.3]], value), start, [0.0, 5.0])
+    path = evolve(L2Attention(query, [[1.0, 0.0], [0.0, 0.0]], value), start, [0.0, 5.0])
+    injective = evolve(L2Attention(query, [[1.0, 0.0], [0.0, 0.3]], value), start, [0.0, 5.0])
     return CLAIM.judge(
         equal("time reached", 5.0, path.outcome.time, 0.0),
         instead=(
