@@ -18,5 +18,6 @@ from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.run import telling_frames as telling_frames
 from measureflow.plotting.tokens import draw_tokens as draw_tokens
 from measureflow.plotting.training import training_figure as training_figure
+from measureflow.plotting.transport import draw_interpolations as draw_interpolations
 from measureflow.plotting.view import View as View
 from measureflow.plotting.view import view_of as view_of

@@ -15,6 +15,7 @@ from measureflow.transport.gaussians import bures_geodesic as bures_geodesic
 from measureflow.transport.gaussians import bures_map as bures_map
 from measureflow.transport.inference import Inference as Inference
 from measureflow.transport.inference import gaussian_inference as gaussian_inference
+from measureflow.transport.mixtures import mixture_distance as mixture_distance
 from measureflow.transport.simplex import Coupling as Coupling
 from measureflow.transport.simplex import coupling as coupling
 from measureflow.transport.simplex import mixture as mixture

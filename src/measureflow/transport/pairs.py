@@ -15,11 +15,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow import checks
-from measureflow.measures import AbstractMeasure, Gaussian, Particles, Sequence
+from measureflow.measures import AbstractMeasure, Gaussian, GaussianMixture, Particles, Sequence
 from measureflow.spaces import AbstractSpace
 
 Order = int | float
 """The order p of a distance W_p."""
+Spatial = Particles | Sequence | Gaussian | GaussianMixture
+"""Measures that know their space."""
 
 
 def library(name: str) -> ModuleType:
@@ -49,13 +51,18 @@ def _particles(name: str, mu: AbstractMeasure) -> Particles:
             f"`{name}` is a Sequence, whose positions a plain distance would ignore: use `transport.conditional`, or "
             "compare the tokens alone with `.tokens`."
         )
+    if isinstance(mu, GaussianMixture):
+        raise TypeError(
+            f"`{name}` is a GaussianMixture, for which W_p has no closed form: use `transport.mixture_distance`, a bound from "
+            "above, or draw tokens from it."
+        )
     if not isinstance(mu, Particles):
         raise TypeError(f"`{name}` must be Particles; got {type(mu).__name__}. Draw tokens from it first.")
     unit_mass(name, mu)
     return mu
 
 
-def same_space(mu: Particles | Sequence | Gaussian, nu: Particles | Sequence | Gaussian) -> None:
+def same_space(mu: Spatial, nu: Spatial) -> None:
     """Refuse measures on different spaces."""
     same = eqx.tree_equal(mu.space, nu.space)
     if checks.concrete(same) and not same:
@@ -65,15 +72,16 @@ def same_space(mu: Particles | Sequence | Gaussian, nu: Particles | Sequence | G
         )
 
 
-def unit_mass(name: str, mu: Particles | Gaussian) -> None:
+def unit_mass(name: str, mu: Particles | Gaussian | GaussianMixture) -> None:
     """Refuse a measure that was reweighted and not normalised."""
+    mu = mu.parts if isinstance(mu, GaussianMixture) else mu
     logs = mu.log_mass if isinstance(mu, Gaussian) else mu.log_weights
     if checks.concrete(logs):
         mass = float(np.exp(np.asarray(logs, np.float64)).sum())
         if not abs(mass - 1) < 1e-5:  # what summing a million weights of float32 may lose
             raise ValueError(
                 f"`{name}` has mass {mass:g}, and mass cannot be created on the way: both measures need mass 1. "
-                f"A new `{type(mu).__name__}(...)` has it."
+                "A new measure with these points and weights has it."
             )
 
 
