@@ -176,5 +176,5 @@ def test_gaussians_have_distances_of_order_two_only():
 
 def test_a_missing_library_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ot", None)
-    with pytest.raises(Exception, match=r"needs POT.*measureflow\[transport\]"):
+    with pytest.raises(ImportError, match=r"needs POT.*measureflow\[transport\]"):
         transport.coupling(cloud(mf.Euclidean(2), 5, 0), cloud(mf.Euclidean(2), 5, 1))

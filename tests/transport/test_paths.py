@@ -7,7 +7,7 @@ import pytest
 import measureflow as mf
 from measureflow import transport
 
-SPACES = [mf.Euclidean(1), mf.Euclidean(3), mf.Sphere(2), mf.Sphere(3)]
+SPACES = [mf.Euclidean(1), mf.Euclidean(3), mf.Ball(2, 1.5), mf.Sphere(2), mf.Sphere(3)]
 ROUNDING = 1e-12
 """Sums of fewer than a hundred terms of order one in float64."""
 

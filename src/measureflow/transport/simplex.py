@@ -5,6 +5,7 @@ It lives on the host; the cost along its branches is computed in JAX, so it can 
 differentiated: to first order the coupling itself does not move (envelope theorem).
 """
 
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.spaces import AbstractSpace, Euclidean, Sphere
+from measureflow.spaces import AbstractSpace, Ball, Euclidean, Sphere
 from measureflow.transport.pairs import Order, comparable, cost, costs, library
 
 
@@ -88,13 +89,14 @@ def best(
     a: Float[Array, " n"], b: Float[Array, " m"], matrix: Float[Array, "n m"]
 ) -> tuple[Int[Array, " k"], Int[Array, " k"], Float[Array, " k"]]:
     """The `n + m - 1` branches of a coupling of least cost, as sources, targets and masses; unused ones carry no mass."""
+    emd = library("ot").emd  # here, so that its absence is said before anything runs
     n, m = matrix.shape
     dtype, k = np.dtype(matrix.dtype), n + m - 1
     words = (dtype.itemsize // 4,) * (dtype.itemsize > 4)
 
     def solve(bits):
         numbers = np.ascontiguousarray(bits).view(dtype).ravel()
-        branches = _solve(numbers[:n], numbers[n : n + m], numbers[n + m :].reshape(n, m))
+        branches = _solve(emd, numbers[:n], numbers[n : n + m], numbers[n + m :].reshape(n, m))
         return branches.astype(dtype).view(np.uint32).reshape(3, k, *words)
 
     # As bits, because callbacks run in a thread of their own, where float64 may be off.
@@ -110,13 +112,13 @@ def _branches(mu: Particles, nu: Particles, p: Order) -> tuple[Int[Array, " k"],
     return best(mu.weights, nu.weights, costs(mu.space, mu.points, nu.points, p))
 
 
-def _solve(a: np.ndarray, b: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+def _solve(emd: Callable, a: np.ndarray, b: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     k = sum(matrix.shape) - 1
     if not np.isfinite(matrix).all():  # a frame that was not reached has no distance
         return np.stack([np.zeros(k), np.zeros(k), np.full(k, np.nan)])
     a, b, matrix = (numbers.astype(np.float64) for numbers in (a, b, matrix))
     # Pivots grow a little faster than the points; the bound is never met but by a defect.
-    plan, log = library("ot").emd(a / a.sum(), b / b.sum(), matrix, numItermax=10_000 * (k + 1), log=True)
+    plan, log = emd(a / a.sum(), b / b.sum(), matrix, numItermax=10_000 * (k + 1), log=True)
     if log["warning"] is not None:
         raise RuntimeError(f"POT found no best coupling of {len(a)} and {len(b)} points: {log['warning']}.")
     i, j = np.nonzero(plan)
@@ -125,10 +127,10 @@ def _solve(a: np.ndarray, b: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 def _between(space: AbstractSpace, x: Float[Array, "k d"], y: Float[Array, "k d"], t: float | int):
     """The points `t` of the way along the shortest paths from `x` to `y`."""
-    if isinstance(space, Euclidean):
+    if isinstance(space, Euclidean | Ball):
         return (1 - t) * x + t * y
     if not isinstance(space, Sphere):
-        raise TypeError(f"Shortest paths are known on Euclidean spaces and spheres, not on {space}.")
+        raise TypeError(f"Shortest paths are known on Euclidean spaces, balls and spheres, not on {space}.")
     angle = jax.vmap(space.distance)(x, y)
     if checks.concrete(angle) and (far := np.asarray(angle) > np.pi - 1e-6).any():
         raise ValueError(
