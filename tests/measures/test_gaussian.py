@@ -271,6 +271,12 @@ def test_heat_widens_the_covariance_at_twice_the_temperature():
     np.testing.assert_array_equal(rate.mean, 0.0)
 
 
+def test_noise_on_a_singular_covariance_gets_a_sentence():
+    flat = mf.Gaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 0.0]])
+    with pytest.raises(Exception, match="not singular"):
+        flat.diffuse(0.1)
+
+
 def test_noise_and_a_restoring_field_give_the_law_of_ornstein_and_uhlenbeck():
     field = mf.Perceptron(-jnp.eye(2), jnp.eye(2), jnp.zeros(2), activation=lambda x: x)
     law = mf.evolve(field, MU, [0.0, 0.8], mf.Adaptive(rtol=1e-11), noise=mf.Langevin(0.7)).final

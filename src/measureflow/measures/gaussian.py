@@ -30,6 +30,9 @@ NOT_AFFINE = (
     "`field` is not affine on this Gaussian, which therefore does not stay Gaussian. Use `mf.MomentClosure(field)` for the "
     "nearest flow of Gaussians, or `mf.Particles`."
 )
+SINGULAR = (
+    "Noise on a Gaussian needs a `cov` that is not singular: from a singular one its root starts with infinite speed."
+)
 NOT_QUADRATIC = "The `potential` that reweights a Gaussian must be quadratic, or use `mf.Particles`."
 
 
@@ -167,10 +170,11 @@ class Gaussian(AbstractMeasure):
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "Gaussian":
         """The rate under the heat equation with generator `T` times the Laplacian: `Σ' = 2T I`, so `R' = T R^{-T}`.
 
-        The covariance must not be singular: from a singular one a root starts with infinite speed.
+        The covariance must not be singular.
         """
-        T = jnp.asarray(temperature, self.root.dtype)
-        return self.rate(jnp.zeros_like(self.mean), T * jnp.linalg.inv(self.root).T)
+        rate = jnp.asarray(temperature, self.root.dtype) * jnp.linalg.inv(self.root).T
+        rate = eqx.error_if(rate, ~jnp.isfinite(rate).all(), SINGULAR)
+        return self.rate(jnp.zeros_like(self.mean), rate)
 
     def rate(self, mean: Float[Array, " d"], root: Float[Array, "d d"]) -> "Gaussian":
         """The tangent with given rates of mean and root; the mass stays."""
