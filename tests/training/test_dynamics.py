@@ -52,9 +52,9 @@ def test_a_run_in_legs_goes_on_to_the_same_bits():
 def test_a_step_beyond_the_limit_is_refused_with_the_limit():
     curvature = jax.jit(jax.hessian(lambda x: 4 * RISK(mf.Particles(MU.space, x.reshape(4, 24)))))(MU.points.ravel())
     largest = np.linalg.eigvalsh(curvature)[-1]
-    # Lanczos in 40 dimensions of 96 finds an isolated largest eigenvalue to rounding.
-    np.testing.assert_allclose(training.stiffness(RISK, MU), largest, rtol=1e-9)
-    np.testing.assert_allclose(training.step_limit(training.Descent(RISK), MU), 1 / largest, rtol=1e-9)
+    # Lanczos in 30 dimensions of 96 finds the largest eigenvalue well.
+    np.testing.assert_allclose(training.stiffness(RISK, MU), largest, rtol=1e-6)
+    np.testing.assert_allclose(training.step_limit(training.Descent(RISK), MU), 1 / largest, rtol=1e-6)
     with pytest.raises(ValueError, match=rf"`step` 2 is beyond the stability limit {1 / largest:.4g}"):
         training.sgd(RISK, MU, 2.0, 1, key=0)
     check_step(training.Descent(RISK), MU, 0.9 / largest)

@@ -10,6 +10,7 @@ import sys
 
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
+    "train": "train attention heads as a measure flow, and certify what came out",
     "study": "list published claims, run them, print verdicts",
     "bench": "time kernel sums against what a user would pick instead",
 }

@@ -3,17 +3,18 @@
 from typing import Annotated, Any, TypedDict
 
 import tyro
+from pydantic import BaseModel
 
-from measureflow.runs.config import Simulation, read
+from measureflow.runs.config import Schema, read
 
 
-def parse(schema: type[Simulation], argv: list[str], prog: str) -> Simulation:
+def parse(schema: type[Schema], argv: list[str], prog: str) -> Schema:
     """The configuration that a command line describes; `--config` names a TOML file that the options override."""
     typed: dict[str, Any] = tyro.cli(_words(schema), args=argv, prog=prog, description=schema.__doc__)  # pyright: ignore
     return read(schema, typed, typed.pop("config", None))
 
 
-def _words(schema: type[Simulation]) -> Any:
+def _words(schema: type[BaseModel]) -> Any:
     words = {name: _word(field) for name, field in schema.model_fields.items()}
     config = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
     return TypedDict("Options", words | {"config": Annotated[str, config]}, total=False)  # pyright: ignore

@@ -7,7 +7,7 @@ command line can answer `--help` and refuse bad input at once.
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,7 @@ FIXED_STEP = ("euler", "heun", "rk4")
 FILES = (".npz", ".npy", ".csv", ".txt")
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
+Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class InputError(ValueError):
@@ -191,7 +192,7 @@ class Simulation(BaseModel):
         return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
 
 
-def read(schema: type[Simulation], words: dict[str, Any], file: str | None = None) -> Simulation:
+def read(schema: type[Schema], words: dict[str, Any], file: str | None = None) -> Schema:
     """A configuration from a TOML file and words that override it; all errors at once."""
     try:
         return schema.model_validate((_load(file) if file is not None else {}) | words)

@@ -30,7 +30,15 @@ SERIES = ("energy", "clusters")
 class RunFolder:
     """The writing side of a run folder."""
 
-    def __init__(self, path: Path, frames: int, frames_per_leg: int, weights: np.ndarray, dim: int):
+    def __init__(
+        self,
+        path: Path,
+        frames: int,
+        frames_per_leg: int,
+        weights: np.ndarray,
+        dim: int,
+        series: tuple[str, ...] = SERIES,
+    ):
         self.path = path
         self.frames = 0
         self._frames_per_leg = min(frames_per_leg, frames)
@@ -38,7 +46,8 @@ class RunFolder:
         n = len(weights)
         frame = {"dtype": "f8", "fill_value": float("nan")}
         self._series("time", frames, frames_per_leg)
-        for name in SERIES:
+        self._names = series
+        for name in series:
             self._series(name, frames, frames_per_leg)
         dimensions = ("time", "token", "coordinate")
         chunks = (min(frames_per_leg, frames), n, dim)
@@ -84,7 +93,7 @@ class RunFolder:
 
     def finish(self) -> None:
         """Cut the arrays to the frames that were reached and gather the metadata for xarray."""
-        for name in ("time", "points", *SERIES):
+        for name in ("time", "points", *self._names):
             array = self._array(name)
             array.resize((self.frames, *array.shape[1:]))
         with warnings.catch_warnings():

@@ -237,7 +237,7 @@ def step_limit(field: Descent, mu: Particles, t: float = 0.0) -> float:
     return 2 / max(float(field.speed(t)) * stiffness(field.energy, mu), np.finfo(float).tiny)
 
 
-def stiffness(energy: AbstractEnergy, mu: Particles, iterations: int = 40) -> float:
+def stiffness(energy: AbstractEnergy, mu: Particles, iterations: int = 30) -> float:
     """The largest eigenvalue of the Hessian of `N R_N`, by Lanczos with Hessian-vector products.
 
     For weights `w_i` it is that of `h -> d/ds grad Psi(theta_i + s h_i; mu_s)`, self-adjoint in the weighted product.

@@ -41,8 +41,8 @@ class AbstractHeads(eqx.Module):
         """The scores of all pairs of positions before the mask."""
 
     @abc.abstractmethod
-    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
-        """The output matrix applied to attended tokens."""
+    def mix(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """What a head adds to each position: `A x U`."""
 
     @abc.abstractmethod
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
@@ -56,10 +56,6 @@ class AbstractHeads(eqx.Module):
         """The causal attention matrix: row `t` is the softmax of the scores of positions up to `t`."""
         past = jnp.tri(len(x), dtype=bool)
         return jax.nn.softmax(jnp.where(past, self.scores(theta, x), HIDDEN), axis=-1)
-
-    def mix(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T d"]:
-        """What a head adds to each position: `A x U`."""
-        return self.output(theta, self.attention(theta, x) @ x)
 
     @property
     def size(self) -> int:
@@ -138,10 +134,10 @@ class FullHeads(AbstractHeads):
         blocks = self.unfold(theta)
         return (x @ blocks["query"]) @ (x @ blocks["key"]).T / jnp.sqrt(jnp.asarray(self.key_dim, x.dtype))
 
-    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
-        """Values, then the way back: `y W_V W_O`."""
+    def mix(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """Values first, which are short, then attention and the way back: `A (x W_V) W_O`."""
         blocks = self.unfold(theta)
-        return y @ blocks["value"] @ blocks["output"]
+        return self.attention(theta, x) @ (x @ blocks["value"]) @ blocks["output"]
 
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """The tangents `(W_Q A, -W_K A^T, 0, 0)` and `(0, 0, W_V B, -B W_O)` for all unit matrices `A` and `B`."""
@@ -184,10 +180,10 @@ class ValueHeads(AbstractHeads):
         """The frozen bilinear form."""
         return x @ self.form.astype(x.dtype) @ x.T
 
-    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
-        """Values, then the way back: `y W_V W_O`."""
+    def mix(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """Values first, which are short, then attention and the way back: `A (x W_V) W_O`."""
         blocks = self.unfold(theta)
-        return y @ blocks["value"] @ blocks["output"]
+        return self.attention(theta, x) @ (x @ blocks["value"]) @ blocks["output"]
 
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """The tangents `(W_V B, -B W_O)` for all unit matrices `B`."""
@@ -230,9 +226,9 @@ class ScoreHeads(AbstractHeads):
         """The bilinear form of the tokens."""
         return x @ jnp.tensordot(theta, self.basis.astype(x.dtype), 1) @ x.T
 
-    def output(self, theta: Theta, y: Float[Array, "T d"]) -> Float[Array, "T d"]:
-        """The frozen output matrix."""
-        return y @ self.value.astype(y.dtype)
+    def mix(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T d"]:
+        """Attention to the frozen values."""
+        return self.attention(theta, x) @ (x @ self.value.astype(x.dtype))
 
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """There is none."""

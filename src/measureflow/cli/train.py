@@ -1,0 +1,141 @@
+"""`measureflow train heads`: heads trained by cross-entropy, saved and pictured; `train certify RUN`: how good they are."""
+
+from typing import TYPE_CHECKING
+
+from measureflow.cli import prepare_jax
+from measureflow.cli.options import parse
+from measureflow.runs.config import InputError
+from measureflow.runs.training import HeadTraining
+
+if TYPE_CHECKING:
+    from measureflow.runs.train import Progress
+
+USAGE = """usage: measureflow train heads [options]
+       measureflow train certify RUN
+
+  heads      train attention heads under cross-entropy; save data, table and picture
+  certify    print what is known of the last heads of a run: rest, optimality, stability"""
+
+
+def main(argv: list[str]) -> int:
+    """Choose between training and certifying."""
+    what, *rest = argv or ["--help"]
+    match what:
+        case "-h" | "--help":
+            print(USAGE)  # noqa: T201
+            return 0
+        case "heads":
+            return _heads(parse(HeadTraining, rest, "measureflow train heads"))
+        case "certify" if len(rest) == 1 and not rest[0].startswith("-"):
+            return _certify(rest[0])
+        case "certify":
+            raise InputError("`train certify` takes one run folder, such as `runs/train-1`.", "", USAGE)
+        case _:
+            raise InputError(f"{what!r} is not something to train.", "", USAGE)
+
+
+def _heads(config: HeadTraining) -> int:
+    prepare_jax()
+    from rich.console import Console
+
+    from measureflow.runs.train import train
+
+    console = Console()
+    with _Bar(console, config) as watch:
+        progress = train(config, watch)
+    console.print(_table(progress))
+    console.print(progress.outcome, soft_wrap=True)
+    console.print(f"{'picture':<8} {_picture(progress)}", highlight=False, soft_wrap=True)
+    console.print(f"{'data':<8} {progress.path / 'data.zarr'}", highlight=False, soft_wrap=True)
+    return 0
+
+
+class _Bar:
+    """A progress bar with the time reached, the risk, the dissipation and the gap."""
+
+    def __init__(self, console, config: HeadTraining):
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        text = TextColumn("t = {task.fields[time]:.4g} of {task.total:.4g}")
+        self.bar = Progress(text, BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(), console=console)
+        self.task = self.bar.add_task("", total=config.time, time=0.0, state="compiling")
+
+    def __enter__(self):
+        return self
+
+    def __call__(self, progress: "Progress") -> None:
+        self.bar.start()
+        if len(progress.times):
+            now = float(progress.times[-1])
+            state = f"risk {progress.risk[-1]:.5g}, dissipation {progress.dissipation[-1]:.3g}, gap {progress.gap:.3g}"
+            self.bar.update(self.task, completed=now, time=now, state=state)
+
+    def __exit__(self, *_) -> None:
+        self.bar.stop()
+
+
+def _table(progress: "Progress"):
+    from rich.table import Table
+
+    table = Table(show_header=False, title=None)
+    table.add_row("risk", f"{progress.risk[0]:.6g} to {progress.risk[-1]:.6g}")
+    table.add_row("dissipation", f"{progress.dissipation[0]:.4g} to {progress.dissipation[-1]:.4g}")
+    table.add_row("gap", f"{progress.gap:.4g}, heuristic, among heads no larger than these")
+    if progress.limit is not None:
+        count = progress.problem.config.limit
+        table.add_row("mean-field limit", f"risk {progress.limit[-1]:.6g} with {count} heads")
+    table.add_row("seconds", f"{progress.seconds:.1f}")
+    return table
+
+
+def _picture(progress: "Progress") -> str:
+    import jax
+    import numpy as np
+
+    from measureflow.plotting import training_figure
+    from measureflow.runs.reading import Run
+    from measureflow.training.stability import ritz_values, splitting, translation
+
+    problem, config = progress.problem, progress.problem.config
+    size = problem.risk.heads.size
+    points = Run(progress.path).data.points.values
+    first, last = (np.asarray(jax.vmap(problem.risk.heads.invariants)(frame[:, :size])) for frame in points[[0, -1]])
+    heads = problem.heads(progress.final)
+    apart, together = (np.asarray(ritz_values(make, problem.energy, heads)) for make in (splitting, translation))
+    title = f"{config.heads} heads on {config.data}: {config.optimiser}, step {config.step:g}, decay {config.decay:g}"
+    figure = training_figure(
+        progress.times, progress.risk, progress.dissipation, first, last, apart, together, title,
+        limit=progress.limit, limit_heads=config.limit,
+    )  # fmt: skip
+    figure.savefig(progress.path / "figure.png")
+    return str(progress.path / "figure.png")
+
+
+def _certify(path: str) -> int:
+    prepare_jax()
+    from rich.console import Console
+    from rich.table import Table
+
+    from measureflow.runs.train import hull, reopen
+    from measureflow.training import FullHeads, dissipation, duality_gap, ridge_criterion
+    from measureflow.training.certificates import STATIONARY
+
+    problem, mu = reopen(path)
+    lost = float(dissipation(problem.energy, mu))
+    space = hull(problem.risk, mu)
+    found = duality_gap(problem.risk, mu, space, starts=64, steps=150)
+    table = Table(show_header=False, title=None)
+    table.add_row("risk", f"{found.risk:.8g}")
+    table.add_row("at rest", f"{'yes' if lost <= STATIONARY * (1 + found.risk) else 'no'}, dissipation {lost:.4g}")
+    table.add_row("spread of Ψ on the heads", f"{found.spread:.4g}")
+    table.add_row("gap", f"{found.gap:.6g}, among heads no larger than these")
+    table.add_row("lower bound of the risk", f"{found.lower_bound:.8g} ({found.proof})")
+    if problem.config.decay and isinstance(problem.risk.heads, FullHeads):
+        radius = max(float(part.radius) for part in space.spaces[:2])  # pyright: ignore[reportAttributeAccessIssue]
+        largest = -ridge_criterion(problem.risk, mu, radius, starts=64).value
+        table.add_row(
+            "largest singular value of G", f"{largest:.6g}, optimal for the decay {problem.config.decay:g} if equal"
+        )
+    table.add_row("optimal", "yes" if found.optimal else "no: the offending head lowers the risk")
+    Console().print(table)
+    return 0 if found.optimal else 1

@@ -1,0 +1,58 @@
+"""Training from the command line, as a user meets it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import measureflow as mf
+from measureflow.cli import main
+from measureflow.runs.train import reopen
+
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def complaint(capsys, *words):
+    assert main(["train", *words]) == 2
+    return capsys.readouterr().err
+
+
+def test_help_and_complaints_do_not_load_jax():
+    code = "import sys; from measureflow.cli import main; main({}); sys.exit('jax' in sys.modules)"
+    for words in ("['train', '--help']", "['train', 'heads', '--heads', '0']"):
+        assert subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True).returncode == 0, words
+
+
+def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
+    few = ["--data", "f2", "--heads", "4", "--time", "0.04", "--frames", "4", "--frames-per-leg", "2", "--out", "run"]
+    assert main(["train", "heads", *few, "--limit", "8"]) == 0
+    printed = capsys.readouterr().out
+    for word in ("risk", "dissipation", "gap", "mean-field limit", "Reached t = 0.04.", "run/figure.png"):
+        assert word in printed
+    with Image.open("run/figure.png") as picture:
+        assert min(picture.size) > 800
+    problem, mu = reopen("run")
+    data = mf.runs.open("run").data
+    assert data.points.dims == ("time", "token", "coordinate")
+    np.testing.assert_allclose(problem.risk(mu), data.risk.values[-1], rtol=1e-12)
+    assert main(["train", "certify", "run"]) == 1
+    printed = capsys.readouterr().out
+    for word in ("at rest", "no, dissipation", "lower bound of the risk", "heuristic-LMO", "optimal"):
+        assert word in printed
+
+
+def test_bad_input_gets_a_sentence(capsys):
+    assert "is beyond the stability limit" in complaint(capsys, "heads", "--step", "5")
+    assert "there is no file 'nowhere'" in complaint(capsys, "heads", "--data", "nowhere")
+    assert "`length` is for text" in complaint(capsys, "heads", "--length", "3")
+    assert "is not a training run" in complaint(capsys, "certify", "nowhere")
+    assert "takes one run folder" in complaint(capsys, "certify")
+    assert "'tails' is not something to train" in complaint(capsys, "tails")
+    assert "must be one of flow" in complaint(capsys, "heads", "--optimiser", "sdg")
