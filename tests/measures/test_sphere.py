@@ -1,5 +1,7 @@
 """Densities on the sphere, in three dimensions and symmetric about an axis in any: harmonics, attention, flows."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -187,8 +189,6 @@ def test_tokens_follow_the_axial_density_in_high_dimension():
 
 @pytest.mark.slow
 def test_a_flow_of_degree_64_is_a_matter_of_seconds():
-    import time
-
     mu = mf.SphereDensity.from_function(lambda x: (1 + 0.1 * x[:, 0] + 0.05 * x[:, 1] * x[:, 2]) / (4 * jnp.pi), 64)
     field, times = mf.SoftmaxAttention.isotropic(3, 1.0), [0.0, 5.0]
     mf.evolve(field, mu, times).final.moments.block_until_ready()

@@ -38,10 +38,6 @@ class HalfPlane(AbstractGrid):
         self.weights = np.outer(z_weights, u_weights).ravel()
         self.shares = u_weights
 
-    def fast(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
-        """There is no faster way than term by term."""
-        return self.direct(a, shift, W)
-
 
 class Meridian(AbstractGrid):
     """Gauss nodes along half a great circle from pole to pole, for products of two densities of a degree.
@@ -55,10 +51,6 @@ class Meridian(AbstractGrid):
         self.nodes[:, 0], self.nodes[:, 1] = self.z, np.sqrt(1 - self.z**2)
         self.polynomials, self.slopes = gegenbauer(dim, degree, self.z)
         self.half_plane = HalfPlane(self.z, self.weights, dim)
-
-    def fast(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
-        """There is no faster way than term by term."""
-        return self.direct(a, shift, W)
 
     @functools.cached_property
     def everywhere(self) -> tuple[np.ndarray, np.ndarray]:

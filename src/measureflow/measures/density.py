@@ -28,7 +28,7 @@ NEGATIVE = 1e-3
 """The negative mass at which a density is no longer one: far above what resolved runs show, and far below nonsense."""
 
 
-class AbstractGrid(abc.ABC):
+class AbstractGrid:
     """Nodes of a quadrature in the unit ball, `(n, d)`, and their weights."""
 
     nodes: np.ndarray
@@ -38,9 +38,9 @@ class AbstractGrid(abc.ABC):
         """Whether covectors lie like the nodes, so that `fast` may be used; None where it is known that they do not."""
         return None
 
-    @abc.abstractmethod
     def fast(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
-        """The sums `sum_l e^{<a, y_l> - shift} W_l` by a transform, for covectors that lie like the nodes."""
+        """The sums `sum_l e^{<a, y_l> - shift} W_l` by a transform if there is one, for covectors that lie like the nodes."""
+        return self.direct(a, shift, W)
 
     def direct(self, a: Float[Array, "m d"], shift: Float[Array, " m"], W: Float[Array, "n c"]) -> Float[Array, "m c"]:
         """The same sums term by term, for any covectors."""
