@@ -69,14 +69,16 @@ def naive(heads: int, batch: int, dtype: str):
     return step, lambda: step().detach().numpy().copy()
 
 
-def median_seconds(run, repeats: int) -> float:
-    run()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def medians(runs, repeats: int) -> list[float]:
+    """The median seconds of each run; they take turns, so that a busy machine slows all of them alike."""
+    times = [[] for _ in runs]
+    for k in range(repeats + 1):
+        for run, seen in zip(runs, times, strict=True):
+            start = time.perf_counter()
+            run()
+            if k:  # the first turn compiles
+                seen.append(time.perf_counter() - start)
+    return [statistics.median(seen) for seen in times]
 
 
 def main() -> None:
@@ -100,13 +102,13 @@ def main() -> None:
     )
     for heads in options.heads:
         run, first = ours(heads, options.batch, options.dtype)
-        mine = median_seconds(run, options.repeats)
         if torch is None:
+            (mine,) = medians([run], options.repeats)
             print(f"{heads:>6} {1e3 * mine:>10.2f} {'skipped':>13}")
             continue
         _, other_first = naive(heads, options.batch, options.dtype)
         np.testing.assert_allclose(first(), other_first(), atol=1e-5)  # the two do the same step
-        other = median_seconds(naive(heads, options.batch, options.dtype)[0], options.repeats)
+        mine, other = medians([run, naive(heads, options.batch, options.dtype)[0]], options.repeats)
         print(f"{heads:>6} {1e3 * mine:>10.2f} {1e3 * other:>13.2f} {other / mine:>6.2f}")
 
 
