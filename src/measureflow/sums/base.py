@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from measureflow.spaces import AbstractSpace
+
 
 class Attended(NamedTuple):
     """What a batch of covectors sees: the log mass `L(a)` and its gradient, the tilted mean."""
@@ -33,6 +35,10 @@ class AbstractEngine(eqx.Module):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean of the weighted sources seen by each covector."""
+
+    def on(self, space: AbstractSpace) -> "AbstractEngine":
+        """The engine for tokens of a space: itself, unless it depends on where tokens live."""
+        return self
 
     @abc.abstractmethod
     def rows(self, row: Callable[..., PyTree[Array]], sources: int, *queries: PyTree[Array]) -> PyTree[Array]:

@@ -24,7 +24,9 @@ LOG2E = float(np.log2(np.e))
 LANES, QUERIES, CHUNK = 32, 8, 2**14
 UNROLLED = {"float32": 16, "float64": 4}
 """The fastest tile on an H200 among some forty: 8 queries by 32 lanes in one warp, with so many tiles of sources unrolled."""
-FEW_COORDINATES, MOST_COORDINATES = 8, 128
+FEW_COORDINATES = 8
+MOST = {"float32": 128, "float64": FEW_COORDINATES}
+"""Coordinates that each precision can have; more do not fit the memory of a tile."""
 SPAN = {"float32": 60.0, "float64": 600.0}
 """Scores may spread over this much below their bound before exponentials vanish; beyond, blocks take over."""
 ROWS, COLUMNS, TILES = 128, 64, 64
@@ -67,8 +69,7 @@ class Pallas(AbstractEngine):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean, by the kernel that applies."""
-        name, d = covectors.dtype.name, covectors.shape[1]
-        if name not in SPAN or d > (MOST_COORDINATES if name == "float32" else FEW_COORDINATES):
+        if covectors.shape[1] > MOST.get(covectors.dtype.name, 0):
             return Blockwise().attend(covectors, sources, log_weights)
         return Attended(*_attend(self.interpret, self.tolerance, covectors, sources, log_weights))
 
