@@ -104,6 +104,40 @@ def test_only_gauge_directions_that_the_hessian_does_not_feel_are_counted():
     assert len(gauge_directions(RISK, RISK.heads, moving)) < 8
 
 
+TABLE = {
+    (1.0, 0.3): (4.913522914993, [0.232870, 0.280480, 0.311642, 0.460502], [0.313545, 0.375379, 0.440957, 0.807942]),
+    (1.0, 0.1): (4.864144, [0.052572, 0.087632, 0.111953, 0.240288], [0.117392, 0.166081, 0.202470, 0.494137]),
+    (2.0, 0.1): (5.904368, [-0.072389, 0.047360, 0.055390, 0.245654], [0.159074, 0.364030, 0.481318, 1.452254]),
+}
+
+
+@pytest.mark.parametrize(("scale", "ridge"), TABLE)
+def test_spectra_of_the_second_fixture(scale, ridge):
+    risk = fixtures.f2(scale)
+    energy = risk + training.Ridge(ridge)
+    rest = training.rest_point(energy, jnp.array([-0.3, 0.1, -0.1, -0.5]))
+    mu = mf.Particles(mf.Euclidean(4), rest[None])
+    found = training.stability(energy, risk.heads, mu)
+    value, apart, together = TABLE[scale, ridge]
+    # Printed digits of the sheet.
+    np.testing.assert_allclose(energy(mu), value, atol=1e-6)
+    np.testing.assert_allclose(found.splitting, apart, atol=1e-6)
+    np.testing.assert_allclose(found.translation, together, atol=1e-6)
+    assert found.kind == ("stable" if apart[0] > 0 else "splitting-unstable")
+
+
+def test_an_anchored_ridge_makes_any_head_stable():
+    theta = fixtures.f1_heads(1)
+    mu = mf.Particles(RISK.heads.space, theta)
+    lowest = np.linalg.eigvalsh(matrix(splitting, RISK, mu))[0]
+    assert lowest == pytest.approx(-0.67731839, abs=1e-8)
+    strength = 0.2 - lowest
+    anchor = theta[0] - mf.GradientFlow(RISK)(0.0, theta, mu)[0] / strength
+    found = training.stability(RISK + training.Ridge(strength, anchor), RISK.heads, mu)
+    assert found.kind == "stable"
+    assert found.splitting[0] == pytest.approx(0.2, abs=1e-12)
+
+
 def test_power_laws_and_budgets():
     x = np.array([8.0, 32.0, 128.0, 512.0])
     exact = training.power_law(x, 3 * x**-0.5)

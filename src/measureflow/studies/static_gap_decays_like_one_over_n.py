@@ -30,7 +30,7 @@ def excess(risk, features, key, N, draws: int):
 
     def one(key):
         chosen = features[jax.random.randint(key, (COUNTS[-1],), 0, len(features))]
-        drawn = jnp.tensordot(jnp.where(jnp.arange(COUNTS[-1]) < N, 1 / N, 0.0), chosen, 1)
+        drawn = jnp.tensordot(jnp.where(jnp.arange(float(COUNTS[-1])) < N, 1 / N, 0.0), chosen, 1)
         change = risk.loss(drawn) - base
         return change - jnp.vdot(residuals, drawn - z), jnp.abs(change)
 
