@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from measureflow.cli import prepare_jax
 from measureflow.runs.config import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def bench(
@@ -18,6 +21,7 @@ def bench(
     repeats: int = 7,
     json_file: Annotated[str | None, tyro.conf.arg(name="json", metavar="FILE")] = None,
     picture: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    calibrate: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
 ) -> int:
     """Time one attention map on the sphere with every engine and installed peer, interleaved; print medians and ratios.
 
@@ -29,6 +33,7 @@ def bench(
         repeats: Interleaved runs of which the median is taken.
         json_file: Also write the rows to this file.
         picture: Also draw time against n into this file.
+        calibrate: Instead, measure what each engine costs here and keep it, so that the choice of engines fits this machine.
     """
     for name, values in (("n", n), ("dim", (dim,)), ("repeats", (repeats,))):
         if not values or min(values) < 1:
@@ -40,7 +45,9 @@ def bench(
     from measureflow.runs.bench import compare, missing
 
     console = Console()
-    table = Table("n", "engine or peer", "milliseconds", "times the fastest", "pairs a second", "error")
+    if calibrate:
+        return _calibrate(console, dtype, repeats)
+    table = Table("n", "engine or peer", "milliseconds", "times the fastest", "pairs a second", "MB", "error")
     rows = []
     for row in compare(list(n), dim, beta, dtype, repeats):
         if rows and rows[-1]["n"] != row["n"]:
@@ -50,6 +57,7 @@ def bench(
             f"{1e3 * row['seconds']:.2f}",
             f"{row['ratio']:.2f}",
             f"{row['pairs_per_second']:.2e}",
+            "?" if row["megabytes"] is None else f"{row['megabytes']:.0f}",
             f"{row['error']:.1e}",
         )
         table.add_row(str(row["n"]), row["name"], *figures)
@@ -62,6 +70,23 @@ def bench(
         from measureflow.plotting.bench import bench_figure
 
         bench_figure(rows).savefig(picture)
+    return 0
+
+
+def _calibrate(console: "Console", dtype: str, repeats: int) -> int:
+    import jax
+    from rich.table import Table
+
+    from measureflow.runs.bench import calibrate
+    from measureflow.sums.costs import keep
+
+    measured = calibrate(dtype, repeats)
+    file = keep(f"{jax.default_backend()} {dtype}", measured)
+    table = Table("engine", "start", "a pair", "a pair and coordinate", "a token", title="seconds")
+    for name, cost in measured.items():
+        table.add_row(name, *(f"{number:.1e}" if number else "" for number in cost))
+    console.print(table)
+    console.print(f"Kept in {file}; delete it to go back to the costs that came with the package.")
     return 0
 
 

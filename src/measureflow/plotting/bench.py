@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 
 from measureflow.plotting.marks import PALETTE
 
-OURS = ("native", "blockwise", "dense", "pallas")
+OURS = ("native", "blockwise", "dense", "pallas", "fourier", "harmonics", "nufft")
 
 
 def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Time against the number of tokens for each engine and peer, both axes logarithmic; ours are solid, peers dashed."""
+    """Time against the number of tokens for each engine and peer, both axes logarithmic; ours are solid, peers dashed.
+
+    The grey line is the time of the exponentials alone, which no sum over all pairs can beat.
+    """
     figure = Figure(figsize=(8, 5.5), dpi=150, layout="constrained")
     ax = figure.subplots()
     names = sorted({row["name"] for row in rows}, key=lambda name: (name not in OURS, name))
@@ -19,6 +22,9 @@ def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
         mine = sorted((row["n"], 1e3 * row["seconds"]) for row in rows if row["name"] == name)
         style = "-" if name in OURS else "--"
         ax.plot(*zip(*mine, strict=True), style, marker="o", color=colour, label=name, linewidth=1.8, markersize=4)
+    bound = sorted({(row["n"], 1e3 * row["limit"]) for row in rows if row["limit"] is not None})
+    if bound:
+        ax.plot(*zip(*bound, strict=True), color="#9A9A9A", linewidth=4, alpha=0.5, label="limit of all pairs")
     ax.set(xscale="log", yscale="log", xlabel="tokens n", ylabel="milliseconds for one attention map")
     first = rows[0]
     ax.set_title(f"d = {first['dim']}, β = {first['beta']:g}, {first['dtype']}", fontsize=12)

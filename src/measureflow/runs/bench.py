@@ -2,23 +2,35 @@
 
 The work is one evaluation of the attention map of `n` tokens on the unit sphere with scores `beta <x, y>`. Peers are what a
 user would write or install instead; those that are not installed are named and skipped. Times are medians of interleaved
-runs, so that whatever else the machine does hits all alike, and the ratios are what counts.
+runs, so that whatever else the machine does hits all alike, and the ratios are what counts. Memory is the growth of the
+process during one run.
 """
 
+import functools
 import importlib.util
+import resource
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import nnls
+from scipy.special import ive
 
-from measureflow.sums import Blockwise, Dense, Native, Pallas, native, pallas
+from measureflow.sums import Blockwise, Dense, Fourier, Harmonics, Native, Nufft, Pallas, fourier, native, nufft, pallas
+from measureflow.sums.choice import TOLERANCE, applicable
+from measureflow.sums.costs import Cost
 
 MOST_PAIRS = 2**28
 """Candidates that hold all pairs are left out above this many."""
+
+
+STATUS = Path("/proc/self/statm")
 
 
 def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> Iterator[dict[str, Any]]:
@@ -29,6 +41,7 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
         ready = dict(_candidates(points, beta))
         times: dict[str, list[float]] = {name: [] for name in ready}
         errors = {name: float(np.abs(run()[sample] - truth).max()) for name, run in ready.items()}
+        peaks = {name: _peak(run) for name, run in ready.items()}
         for _ in range(repeats):
             for name, run in ready.items():
                 begun = time.perf_counter()
@@ -36,6 +49,7 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
                 times[name].append(time.perf_counter() - begun)
         medians = {name: statistics.median(values) for name, values in times.items()}
         best = min(medians.values())
+        bound = limit(dtype)
         for name, seconds in sorted(medians.items(), key=lambda item: item[1]):
             yield {
                 "n": n,
@@ -47,13 +61,22 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
                 "ratio": seconds / best,
                 "pairs_per_second": n * n / seconds,
                 "error": errors[name],
+                "megabytes": peaks[name],
+                "limit": None if bound is None else n * n / bound,
             }
 
 
 def missing() -> list[str]:
     """The engines and peers that cannot run here."""
     engines = [name for name, there in (("native", native.available()), ("pallas", pallas.available())) if not there]
-    return engines + [name for name in ("torch", "pykeops") if importlib.util.find_spec(name) is None]
+    peers = {"torch": "torch", "pykeops": "pykeops", "FINUFFT": "jax_finufft"}
+    return engines + [name for name, module in peers.items() if importlib.util.find_spec(module) is None]
+
+
+@functools.cache
+def limit(dtype: str) -> float | None:
+    """The pairs that the exponentials alone allow in a second; known for a CPU with the native kernel."""
+    return native.limit(dtype) if jax.default_backend() == "cpu" else None
 
 
 def _tokens(n: int, dim: int) -> np.ndarray:
@@ -80,12 +103,45 @@ def _candidates(points: np.ndarray, beta: float) -> Iterator[tuple[str, Callable
         yield "jax naive", _jax(lambda a, y, w: jax.nn.softmax(a @ y.T, axis=1) @ y, a, y, w)
         yield "jax.nn attention", _jax(_jax_attention, a, y, w)
         yield "numpy naive", _numpy(beta, points)
+    engines += _below_pairs(points.shape[1], beta)
     for engine in engines:
         yield type(engine).__name__.lower(), _jax(lambda a, y, w, engine=engine: engine.attend(a, y, w).mean, a, y, w)
     if importlib.util.find_spec("torch") is not None:
         yield "torch SDPA", _torch(beta, points)
     if importlib.util.find_spec("pykeops") is not None:
         yield "pykeops", _keops(beta, points)
+    if points.shape[1] == 2 and points.dtype == np.float64 and nufft.available():
+        yield "FINUFFT", _jax(_finufft(beta), a, y, w)
+
+
+def _below_pairs(dim: int, beta: float) -> list[Any]:
+    """The engines of circle and sphere, at the tolerance that flows ask of them."""
+    fast: dict[int, list[Any]] = {2: [Fourier(TOLERANCE)], 3: [Harmonics(TOLERANCE)]}
+    transform = [Nufft(reach=abs(beta), tolerance=TOLERANCE)] if dim in fast and nufft.available() else []
+    return fast.get(dim, []) + transform
+
+
+def _peak(run: Callable[..., Any]) -> float | None:
+    """The megabytes by which the process grows at most while it runs; unknown where the system does not tell."""
+    if not STATUS.exists():
+        return None
+    done, sizes = threading.Event(), [_resident()]
+
+    def watch():
+        while not done.wait(5e-4):
+            sizes.append(_resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    run(False)
+    sizes.append(_resident())
+    done.set()
+    watcher.join()
+    return (max(sizes) - sizes[0]) / 2**20
+
+
+def _resident() -> int:
+    return int(STATUS.read_text().split()[1]) * resource.getpagesize()
 
 
 def _jax(f: Callable[..., Any], *arrays: jax.Array) -> Callable[..., Any]:
@@ -110,6 +166,25 @@ def _numpy(beta: float, points: np.ndarray) -> Callable[..., Any]:
         return kernel @ points / kernel.sum(1, keepdims=True)
 
     return run
+
+
+def _finufft(beta: float) -> Callable[..., Any]:
+    """What one would write by hand on the circle: moments by one transform, mass and mean by a pair of them."""
+    import jax_finufft
+
+    top = fourier.modes(beta, TOLERANCE)
+    bessel = jnp.asarray(
+        np.sign(beta) ** np.abs(np.arange(-top, top + 1)) * ive(np.abs(np.arange(-top, top + 1)), abs(beta))
+    )
+
+    def attend(a: jax.Array, y: jax.Array, w: jax.Array) -> jax.Array:
+        angles = jnp.arctan2(y[:, 1], y[:, 0])
+        moments = jax_finufft.nufft1(2 * top + 3, jnp.exp(w).astype(complex), angles, iflag=-1, eps=TOLERANCE)
+        pair = jnp.stack([moments[1:-1] * bessel, moments[:-2] * bessel])
+        mass, moment = jax_finufft.nufft2(pair, angles, iflag=1, eps=TOLERANCE)
+        return jnp.stack([moment.real, moment.imag], 1) / mass.real[:, None]
+
+    return attend
 
 
 def _torch(beta: float, points: np.ndarray) -> Callable[..., Any]:
@@ -137,3 +212,39 @@ def _keops(beta: float, points: np.ndarray) -> Callable[..., Any]:
         return (x_i | y_j).sumsoftmaxweight(y_j, axis=1)
 
     return run
+
+
+def calibrate(dtype: str, repeats: int = 5) -> dict[str, Cost]:
+    """The costs of the engines of this machine, fitted to measured times of sums among `n` tokens."""
+    plans = {"dense": (128, 512, 1024), "fourier": (2000, 50000), "harmonics": (2000, 20000)}
+    names = {name for dim in (2, 3) for name in applicable(1, 1, dim, dtype, True, TOLERANCE)}
+    return {name: _fitted(name, plans.get(name, (256, 1024, 4096)), dtype, repeats) for name in sorted(names)}
+
+
+def _fitted(name: str, ns: tuple[int, ...], dtype: str, repeats: int) -> Cost:
+    below = name in ("fourier", "harmonics")
+    dims = {"fourier": (2,), "harmonics": (3,)}.get(name, (2, 3, 16))
+    rows, times = [], []
+    for dim in dims:
+        engine = applicable(1, 1, dim, dtype, True, TOLERANCE)
+        if name not in engine:
+            continue
+        for n in ns:
+            rows.append([1.0, 0.0, 0.0, 2.0 * n] if below else [1.0, n * n, dim * n * n, 0.0])
+            times.append(_seconds(engine[name], n, dim, dtype, repeats))
+    # Each time counts by its relative error: small sums decide the start, large ones the rest.
+    weights = 1 / np.array(times)
+    return Cost(*map(float, nnls(np.array(rows) * weights[:, None], np.ones(len(times)))[0]))
+
+
+def _seconds(engine: Any, n: int, dim: int, dtype: str, repeats: int) -> float:
+    y = jnp.asarray(_tokens(n, dim).astype(dtype))
+    w = jnp.full(n, -np.log(n), y.dtype)
+    run = _jax(lambda a, y, w: engine.attend(a, y, w).mean, jnp.asarray(16.0, y.dtype) * y, y, w)
+    run()
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        run(False)
+        times.append(time.perf_counter() - begun)
+    return min(times)

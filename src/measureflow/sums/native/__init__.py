@@ -51,6 +51,15 @@ def level() -> str:
     return "none" if library is None else LEVELS[library.measureflow_level()]
 
 
+def limit(dtype) -> float | None:
+    """The exponentials that all cores do in a second, and so the most pairs of any exact sum; None if nothing is built."""
+    library = _library()
+    if library is None:
+        return None
+    library.measureflow_limit.restype = ctypes.c_double
+    return library.measureflow_limit(int(np.dtype(dtype) == np.float64))
+
+
 @final
 class Native(AbstractEngine):
     """All pairs by the C++ kernel: memory linear in the tokens, as fast as the processor's exponentials.

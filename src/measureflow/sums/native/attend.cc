@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -214,3 +215,30 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_attend, attend,
                                   .Attr<int32_t>("level"));
 
 extern "C" int measureflow_level() { return best_level(); }
+
+template <typename T, typename F>
+static double rate(F exponentials, int lanes) {
+  const int threads = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t rounds = 2000000;
+  std::vector<T> sums(threads);
+  std::vector<std::thread> others;
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < threads; ++i) others.emplace_back([&, i] { sums[i] = exponentials(rounds); });
+  for (auto& other : others) other.join();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
+  return sums[0] > 0 ? threads * rounds * 8.0 * lanes / seconds.count() : 0;
+}
+
+// How many exponentials a second all cores do, 0 for float and 1 for double: the limit of every exact sum.
+extern "C" double measureflow_limit(int is_double) {
+  switch (best_level()) {
+#if defined(__x86_64__)
+    case AVX512:
+      return is_double ? rate<double>(avx512::exponentials<double>, 8) : rate<float>(avx512::exponentials<float>, 16);
+    case AVX2:
+      return is_double ? rate<double>(avx2::exponentials<double>, 4) : rate<float>(avx2::exponentials<float>, 8);
+#endif
+    default:
+      return is_double ? rate<double>(baseline::exponentials<double>, 2) : rate<float>(baseline::exponentials<float>, 4);
+  }
+}
