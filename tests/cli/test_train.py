@@ -30,6 +30,7 @@ def test_help_and_complaints_do_not_load_jax():
         assert subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True).returncode == 0, words
 
 
+@pytest.mark.slow
 def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
     few = ["--data", "f2", "--heads", "4", "--time", "0.04", "--frames", "4", "--frames-per-leg", "2", "--out", "run"]
     assert main(["train", "heads", *few, "--limit", "8"]) == 0
