@@ -11,6 +11,8 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.runs import bench
+from measureflow.sums import costs
 
 
 def complaint(capsys, *words):
@@ -124,3 +126,17 @@ def test_the_benchmark_compares_engines_and_names_what_is_missing(capsys):
     with Image.open("rows.png") as picture:
         assert picture.size == (1200, 825)
     assert "`n` must be at least 1; got 0" in complaint(capsys, "bench", "--n", "0")
+
+
+def test_a_calibration_fits_costs_that_are_kept(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    costs.costs.cache_clear()
+    # Small sizes: the fit is under test, not the machine.
+    monkeypatch.setattr(bench, "SIZES", dict.fromkeys(bench.SIZES, (64, 128)))
+    assert main(["bench", "--calibrate", "--dtype", "float64", "--repeats", "1"]) == 0
+    assert "Kept in" in capsys.readouterr().out
+    kept = json.loads((tmp_path / "measureflow" / "costs.json").read_text())["cpu float64"]
+    assert {"dense", "blockwise"} <= set(kept)
+    assert all(sum(numbers) > 0 and min(numbers) >= 0 for numbers in kept.values())
+    assert costs.costs("cpu float64")["dense"] == costs.Cost(*kept["dense"])
+    costs.costs.cache_clear()

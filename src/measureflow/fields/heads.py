@@ -11,10 +11,12 @@ from jaxtyping import Array, Float, Real
 from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.fields.attention import L2Attention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.sequence import default_positions, past
-from measureflow.sums import Dense
+from measureflow.spaces import Euclidean
+from measureflow.sums import Dense, Prefix
 
 
 def stacked(name: str, fields: Several[AbstractField]) -> AbstractField:
@@ -84,9 +86,11 @@ class Causal(AbstractField):
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of each token on what it sees."""
-        tokens, positions = _in_order(mu)
-        alone = tokens.using(Dense())  # a row is one query; the engine of the measure works over the rows
+        tokens, positions, in_order = _in_order(mu)
         checks.shaped("xs", xs, tokens.points.shape, "`Causal` is evaluated at the tokens, whose positions it knows.")
+        if in_order and self.bias is None and _exponential(self.attention):
+            return self.attention(t, xs, tokens.using(Prefix(tokens.engine.on(Euclidean(tokens.space.dim)))))
+        alone = tokens.using(Dense())  # a row is one query; the engine of the measure works over the rows
 
         def row(x, position):
             seen = past(alone, positions, position)
@@ -97,11 +101,18 @@ class Causal(AbstractField):
         return tokens.engine.rows(row, len(xs), xs, positions)
 
 
-def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"]]:
+def _exponential(attention: AbstractField) -> bool:
+    """Whether attention is made of sums of exponentials alone, which the past has in blocks."""
+    if isinstance(attention, MultiHead):
+        return _exponential(attention.heads)
+    return isinstance(attention, SoftmaxAttention | UnnormalisedAttention | L2Attention)
+
+
+def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"], bool]:
     if isinstance(mu, Sequence):
-        return mu.tokens, mu.positions
+        return mu.tokens, mu.positions, mu.in_order
     if isinstance(mu, Particles):
-        return mu, default_positions(mu)
+        return mu, default_positions(mu), True
     raise TypeError(f"`Causal` needs tokens with an order: a `Sequence` or `Particles`; got {type(mu).__name__}.")
 
 

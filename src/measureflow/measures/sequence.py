@@ -22,6 +22,8 @@ class Sequence(AbstractMeasure):
 
     tokens: Particles
     positions: Float[Array, " n"]
+    in_order: bool = eqx.field(static=True)
+    """Whether positions are known to increase, so that the past of a token is what comes before it."""
 
     def __init__(
         self,
@@ -31,6 +33,9 @@ class Sequence(AbstractMeasure):
         weights: ArrayLike | Array | None = None,
     ):
         self.tokens = Particles(space, points, weights)
+        self.in_order = positions is None or (
+            checks.concrete(positions) and bool((np.diff(np.asarray(positions)) > 0).all())
+        )
         positions = default_positions(self.tokens) if positions is None else positions
         checks.shaped("positions", positions, (len(self.tokens.points),), "There is one position for each token.")
         checks.finite("positions", positions)

@@ -30,5 +30,5 @@ def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
     ax.set_title(f"d = {first['dim']}, β = {first['beta']:g}, {first['dtype']}", fontsize=12)
     ax.grid(which="major", color="#E0E0E0", linewidth=0.7)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=9)
+    ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure

@@ -31,6 +31,13 @@ MOST_PAIRS = 2**28
 
 
 STATUS = Path("/proc/self/statm")
+SIZES = {
+    "dense": (128, 512, 1024),
+    "fourier": (2000, 50000),
+    "harmonics": (2000, 20000),
+    "others": (256, 1024, 4096),
+}
+"""Numbers of tokens at which an engine is calibrated."""
 
 
 def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> Iterator[dict[str, Any]]:
@@ -216,9 +223,8 @@ def _keops(beta: float, points: np.ndarray) -> Callable[..., Any]:
 
 def calibrate(dtype: str, repeats: int = 5) -> dict[str, Cost]:
     """The costs of the engines of this machine, fitted to measured times of sums among `n` tokens."""
-    plans = {"dense": (128, 512, 1024), "fourier": (2000, 50000), "harmonics": (2000, 20000)}
     names = {name for dim in (2, 3) for name in applicable(1, 1, dim, dtype, True, TOLERANCE)}
-    return {name: _fitted(name, plans.get(name, (256, 1024, 4096)), dtype, repeats) for name in sorted(names)}
+    return {name: _fitted(name, SIZES.get(name, SIZES["others"]), dtype, repeats) for name in sorted(names)}
 
 
 def _fitted(name: str, ns: tuple[int, ...], dtype: str, repeats: int) -> Cost:
