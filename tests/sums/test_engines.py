@@ -101,6 +101,21 @@ def test_exact_engines_lose_a_few_roundings_and_no_more(engine, dtype):
             assert np.abs(np.asarray(seen.mean, float) - mean).max() < bound
 
 
+@pytest.mark.parametrize("engine", [Blockwise(), *NATIVE[:1]], ids=str)
+@pytest.mark.parametrize("beta", [4.0, 1000.0])
+def test_two_tokens_far_from_a_hundred_thousand_are_seen_exactly(engine, beta):
+    rng = np.random.default_rng(0)
+    y = two_alone(rng, 10**5, 3)
+    queries = np.concatenate([y[:2], y[2:1000:50]])
+    a, y, w = map(jnp.asarray, (beta * queries, y, np.full(10**5, -np.log(1e5))))
+    scores = np.asarray(a) @ np.asarray(y).T - np.log(1e5)
+    log_mass = logsumexp(scores, axis=1)
+    seen = jax.jit(engine.attend)(a, y, w)
+    bound = 10 * np.finfo(float).eps * (1 + beta + np.log(1e5))  # as above
+    assert np.abs(seen.log_mass - log_mass).max() < bound
+    assert np.abs(seen.mean - np.exp(scores - log_mass[:, None]) @ np.asarray(y)).max() < bound
+
+
 @pytest.mark.skipif(not NATIVE, reason="the native kernel is not built")
 def test_native_results_do_not_depend_on_the_number_of_threads():
     a, y, w = map(jnp.asarray, cloud(5000, 700, 3, 4.0))
