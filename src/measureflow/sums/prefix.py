@@ -63,5 +63,6 @@ def _triangles(a: Array, y: Array, w: Array) -> Attended:
     def block(a, y, w):
         return jax.vmap(lambda a, mask: attend_one(a, y, jnp.where(mask, w, -jnp.inf)))(a, past)
 
-    log_mass, mean = jax.lax.map(lambda x: block(*x), (a, y, w), batch_size=64)
+    # The backward pass computes a triangle again instead of keeping it.
+    log_mass, mean = jax.lax.map(jax.checkpoint(lambda x: block(*x)), (a, y, w), batch_size=16)
     return Attended(log_mass.reshape(-1), mean.reshape(-1, mean.shape[-1]))
