@@ -11,7 +11,7 @@ import pytest
 import measureflow as mf
 from measureflow.runs import Simulation
 from measureflow.runs.build import build
-from measureflow.runs.config import read
+from measureflow.runs.config import LAWS, read
 from measureflow.runs.simulate import simulate
 
 ROOT = Path(__file__).parent.parent
@@ -37,22 +37,24 @@ def test_every_example_file_is_a_valid_configuration(file):
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
 def test_every_example_file_runs(file, tmp_path):
-    words = {"n": 8, "time": 0.2, "out": str(tmp_path / "run"), "verify": False}
+    words = {"time": 0.2, "out": str(tmp_path / "run"), "verify": False}
     config = read(Simulation, {}, str(file))
+    words |= {"n": 8} if config.measure == "particles" else {}
     words |= {"layers": 3} if config.layers else {"frames": 3}
     words |= {"switch": 0.1} if config.norm == "mix" else {}
     words |= {"period": 0.1} if config.schedule != "constant" else {}
     progress = simulate(read(Simulation, words, str(file)))
     assert progress.outcome.ok
-    assert np.isfinite(mf.runs.open(tmp_path / "run").data.points).all()
+    data = mf.runs.open(tmp_path / "run").data
+    assert all(np.isfinite(values).all() for values in data.variables.values())
 
 
 def test_every_choice_of_the_command_line_has_an_example():
     shown = [read(Simulation, {}, str(file)) for file in (ROOT / "examples").glob("*.toml")]
-    for name in ("attention", "mask", "norm", "schedule", "space", "init"):
-        choices = get_args(Simulation.model_fields[name].annotation) or ("uniform", "gaussian", "clusters")
+    for name in ("attention", "mask", "norm", "schedule", "space", "init", "measure"):
+        choices = get_args(Simulation.model_fields[name].annotation) or LAWS
         assert set(choices) <= {getattr(config, name) for config in shown}, name
-    for name in ("heads", "mlp", "noise", "layers", "alibi"):
+    for name in ("heads", "mlp", "noise", "layers", "alibi", "modes", "closure"):
         default = Simulation.model_fields[name].default
         assert any(getattr(config, name) != default for config in shown), name
 

@@ -64,7 +64,7 @@ def test_a_sphere_map_is_dark_where_the_density_is():
     values = np.asarray(mu.values).reshape(grid.latitudes, grid.longitudes)
     ax = draw_sphere_map(axes(), values, grid.z)
     ax.figure.draw_without_rendering()
-    cells = np.asarray(mesh(ax).get_array()).reshape(values.shape)
+    cells = np.asarray(mesh(ax).get_array()).reshape(len(values), -1)
     corners = mesh(ax).get_coordinates()
     middle = corners[:-1, :-1] + (corners[1:, 1:] - corners[:-1, :-1]) / 2
     darkest = middle.reshape(-1, 2)[cells.argmax()]

@@ -10,6 +10,7 @@ import sys
 
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
+    "compare": "set two runs side by side: tables, and a picture of tokens over their limit",
     "train": "train attention heads as a measure flow, and certify what came out",
     "study": "list published claims, run them, print verdicts",
     "bench": "time kernel sums against what a user would pick instead",

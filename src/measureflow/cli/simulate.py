@@ -1,4 +1,4 @@
-"""`measureflow simulate`: tokens in motion, saved and pictured."""
+"""`measureflow simulate`: tokens or their limit in motion, saved and pictured."""
 
 from typing import TYPE_CHECKING
 
@@ -30,16 +30,14 @@ def main(argv: list[str]) -> int:
 
 
 class _Bar:
-    """A progress bar with the time reached and the clusters so far; it appears when there is something to report."""
+    """A progress bar with the time reached and a number that tells; it appears when there is something to report."""
 
     def __init__(self, console, config: Simulation):
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         text = TextColumn("t = {task.fields[time]:.4g} of {task.total:.4g}")
-        self.bar = Progress(
-            text, BarColumn(), TextColumn("{task.fields[clusters]}"), TimeElapsedColumn(), console=console
-        )
-        self.task = self.bar.add_task("", total=config.time, time=0.0, clusters="compiling")
+        self.bar = Progress(text, BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(), console=console)
+        self.task = self.bar.add_task("", total=config.time, time=0.0, state="compiling")
 
     def __enter__(self):
         return self
@@ -47,31 +45,31 @@ class _Bar:
     def __call__(self, progress: "Progress") -> None:
         self.bar.start()
         if progress.outcome is not None:
-            reached, count = float(progress.outcome.time), progress.clusters[-1] if len(progress.clusters) else 0
-            clusters = f"{count} cluster{'' if count == 1 else 's'}"
-            self.bar.update(self.task, completed=reached, time=reached, clusters=clusters)
+            reached = float(progress.outcome.time)
+            self.bar.update(self.task, completed=reached, time=reached, state=_state(progress))
 
     def __exit__(self, *_) -> None:
         self.bar.stop()
 
 
+def _state(progress: "Progress") -> str:
+    """The last of the series that tells most, in words."""
+    name = next((name for name in ("clusters", "spread", "peaks", "order") if name in progress.series), None)
+    if name is None:
+        return ""
+    last = progress.series[name][-1]
+    return f"{last} {name if last != 1 else name[:-1]}" if name in ("clusters", "peaks") else f"{name} {last:.4g}"
+
+
 def _table(config: Simulation, progress: "Progress"):
     from rich.table import Table
 
-    from measureflow.diagnostics import changes, clusters, order_parameter
-
     table = Table(show_header=False, title=None)
-    found = clusters(progress.seen(progress.final), config.tolerance)
-    sizes = ", ".join(map(str, found.sizes[:12])) + (", ..." if len(found.sizes) > 12 else "")
-    table.add_row("clusters", f"{len(found.sizes)} (sizes {sizes})")
-    if merges := changes(progress.times, progress.clusters):
-        last = merges[-1]
-        table.add_row("last change", f"to {last.clusters} clusters between t = {last.after:.4g} and {last.before:.4g}")
-    table.add_row("energy", f"{progress.energy[0]:.6g} to {progress.energy[-1]:.6g}")
-    order = [float(order_parameter(progress.seen(mu))) for mu in (progress.start, progress.final)]
-    table.add_row("order parameter", f"{order[0]:.4g} to {order[1]:.4g}")
+    for name, text in (_token_rows if config.measure == "particles" else _limit_rows)(config, progress):
+        table.add_row(name, text)
+    what = "coordinates" if config.measure == "particles" else "numbers"
     if "error" in progress.stats:
-        table.add_row("error estimate", f"{progress.stats['error']:.2g} in the final coordinates")
+        table.add_row("error estimate", f"{progress.stats['error']:.2g} in the final {what}")
     if "marginal_error" in progress.stats:
         table.add_row("marginal error", f"{progress.stats['marginal_error']:.2g} of the Sinkhorn kernel")
     table.add_row("steps", f"{progress.stats['steps']} and {progress.stats['rejected']} rejected")
@@ -79,7 +77,73 @@ def _table(config: Simulation, progress: "Progress"):
     return table
 
 
+def _token_rows(config: Simulation, progress: "Progress"):
+    from measureflow.diagnostics import changes, clusters, order_parameter
+
+    found = clusters(progress.seen(progress.final), config.tolerance)
+    sizes = ", ".join(map(str, found.sizes[:12])) + (", ..." if len(found.sizes) > 12 else "")
+    yield "clusters", f"{len(found.sizes)} (sizes {sizes})"
+    if merges := changes(progress.times, progress.series["clusters"]):
+        last = merges[-1]
+        yield "last change", f"to {last.clusters} clusters between t = {last.after:.4g} and {last.before:.4g}"
+    energy = progress.series["energy"]
+    yield "energy", f"{energy[0]:.6g} to {energy[-1]:.6g}"
+    order = [float(order_parameter(progress.seen(mu))) for mu in (progress.start, progress.final)]
+    yield "order parameter", f"{order[0]:.4g} to {order[1]:.4g}"
+
+
+LIMIT_WORDS = {
+    "energy": "energy",
+    "order": "order parameter",
+    "peaks": "peaks",
+    "negative_mass": "negative mass",
+    "spread": "spread",
+    "rank": "effective rank",
+}
+
+
+def _limit_rows(config: Simulation, progress: "Progress"):
+    for name, words in LIMIT_WORDS.items():
+        if name in progress.series:
+            series = progress.series[name]
+            yield words, f"{series[0] + 0.0:.6g} to {series[-1] + 0.0:.6g}"  # adding zero drops the sign of -0
+    if progress.outcome is not None and not progress.outcome.ok:
+        yield "last frame", f"t = {progress.times[-1]:.6g}"
+    if "blow_up_time" in progress.stats:
+        yield "blow-up time", f"{progress.stats['blow_up_time']:.8g}"
+
+
 def _pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
+    from measureflow.runs.reading import open as open_run
+
+    if config.measure == "particles":
+        return _token_pictures(config, progress)
+    written = progress.path / "figure.png"
+    _limit_figure(config, progress, open_run(progress.path).data).savefig(written)
+    return {"picture": str(written)}
+
+
+def _limit_figure(config: Simulation, progress: "Progress", data):
+    """The figure that suits the kind of the measure."""
+    from measureflow.plotting import circle_figure, gaussian_figure, sphere_figure
+    from measureflow.runs.kinds import finer
+
+    times, series, title = progress.times, progress.series, _title(config, 0, progress.start.space.dim)
+    match config.measure:
+        case "circle":
+            return circle_figure(times, data.density.values, series["energy"], title)
+        case "sphere":
+            density, heights = finer(data.density.values, config.modes or 0)
+            return sphere_figure(times, density, heights, series, title)
+        case kind:
+            means, covs = (data["mean"], data["cov"]) if kind == "gaussian" else (data["means"], data["covs"])
+            blow_up = progress.stats.get("blow_up_time")
+            return gaussian_figure(
+                times, means.values, covs.values, series["spread"], series["rank"], title, blow_up_time=blow_up
+            )
+
+
+def _token_pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
     import numpy as np
 
     from measureflow.diagnostics import clusters
@@ -93,9 +157,8 @@ def _pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
         points = points / np.linalg.norm(points, axis=-1, keepdims=True)
     labels = clusters(final, config.tolerance).labels
     title = _title(config, *points.shape[1:])
-    figure = run_figure(
-        progress.times, points, space, progress.energy, progress.clusters, labels, title, weights=weights
-    )
+    energy, counts = progress.series["energy"], progress.series["clusters"]
+    figure = run_figure(progress.times, points, space, energy, counts, labels, title, weights=weights)
     written = {"picture": progress.path / "figure.png"}
     figure.savefig(written["picture"])
     if config.movie:
@@ -107,15 +170,24 @@ def _pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
 def _title(config: Simulation, n: int, dim: int) -> str:
     raised = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
     where = f"S{dim - 1}" if config.space == "sphere" else f"R{dim}"
+    what = {
+        "particles": f"{n} tokens",
+        "gaussian": "A Gaussian",
+        "mixture": "A Gaussian mixture",
+        "circle": "A density",
+        "sphere": "A density",
+    }
     parts = [
-        f"{n} tokens on {where.translate(raised)}",
+        f"{what[config.measure]} on {where.translate(raised)}",
         f"{'causal ' if config.mask == 'causal' else ''}{config.attention} attention",
         f"β = {config.beta:g}" if config.matrices is None else f"matrices of {config.matrices}",
         *([f"{config.heads} heads"] if config.heads > 1 else []),
         *([f"{config.norm} norm (directions)"] if config.norm != "none" else []),
+        *([f"{config.weights} weights"] if config.weights != "identity" else []),
         *([f"{config.schedule} weights"] if config.schedule != "constant" else []),
         *([f"MLP of {config.mlp}"] if config.mlp else []),
         *([f"temperature {config.noise:g}"] if config.noise is not None else []),
+        *(["moment closure"] if config.closure else []),
         *([f"{config.layers} layers"] if config.layers else []),
     ]
     return ", ".join(parts)

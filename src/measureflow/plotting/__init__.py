@@ -4,16 +4,23 @@ Numbers come in and axes or figures go out: nothing is computed here but the pro
 are plain objects, never pyplot's, so drawing works without a display and leaves no state behind.
 """
 
+from measureflow.plotting.compare import compare_figure as compare_figure
+from measureflow.plotting.compare import draw_distance as draw_distance
+from measureflow.plotting.compare import draw_overlay as draw_overlay
 from measureflow.plotting.density import draw_density_over_time as draw_density_over_time
 from measureflow.plotting.density import draw_ring as draw_ring
 from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
 from measureflow.plotting.gaussian import draw_cone as draw_cone
 from measureflow.plotting.gaussian import draw_disc as draw_disc
 from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
+from measureflow.plotting.limits import circle_figure as circle_figure
+from measureflow.plotting.limits import gaussian_figure as gaussian_figure
+from measureflow.plotting.limits import sphere_figure as sphere_figure
 from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.movie import movie as movie
 from measureflow.plotting.run import draw_clusters as draw_clusters
 from measureflow.plotting.run import draw_energy as draw_energy
+from measureflow.plotting.run import draw_series as draw_series
 from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.run import telling_frames as telling_frames
 from measureflow.plotting.tokens import draw_tokens as draw_tokens

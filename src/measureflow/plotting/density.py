@@ -77,8 +77,9 @@ def draw_sphere_map(ax: Axes, values: ArrayLike, heights: ArrayLike, *, peak: fl
     if np.abs(heights).max() > 1:
         raise ValueError(f"`heights` must lie in [-1, 1]; got {heights[np.abs(heights).argmax()]:g}.")
     count = values.shape[1]
-    turned = np.roll(values, count // 2, axis=1)
-    longitudes = 2 * np.pi * (np.arange(count + 1) - 0.5 - count // 2) / count
+    # The column at the seam is seen at both ends, half at each.
+    turned = np.roll(values, count // 2, axis=1)[:, [*range(count), 0]]
+    longitudes = np.clip(2 * np.pi * (np.arange(count + 2) - 0.5 - count // 2) / count, -np.pi, np.pi)
     latitudes = np.concatenate([[-1.0], (heights[1:] + heights[:-1]) / 2, [1.0]])
     x, y = mollweide(longitudes[None], np.arcsin(latitudes)[:, None])
     ax.pcolormesh(x, y, turned, cmap=TONES, vmin=0.0, vmax=peak, rasterized=True, gid="density")

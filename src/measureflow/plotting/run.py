@@ -72,14 +72,21 @@ def run_figure(
 
 def draw_energy(ax: Axes, times: ArrayLike, energy: ArrayLike, *, marked: tuple[int, ...] = ()) -> Axes:
     """Draw the interaction energy against time, with thin lines at the marked frames, and return the axes."""
-    times, energy = np.asarray(times, float), np.asarray(energy, float)
-    ax.plot(times, energy, color=INK, linewidth=2.2, marker="o" if len(times) == 1 else None, gid="energy")
-    if _wide(energy):
-        _log_scale(ax, energy)
+    return draw_series(ax, times, energy, "interaction energy E", marked=marked, gid="energy")
+
+
+def draw_series(
+    ax: Axes, times: ArrayLike, series: ArrayLike, name: str, *, marked: tuple[int, ...] = (), gid: str = "series"
+) -> Axes:
+    """Draw a number against time, in logarithms if it spans decades; thin lines at the marked frames. Return the axes."""
+    times, series = np.asarray(times, float), np.asarray(series, float)
+    ax.plot(times, series, color=INK, linewidth=2.2, marker="o" if len(times) == 1 else None, gid=gid)
+    if _wide(series):
+        _log_scale(ax, series)
     else:
         ax.yaxis.set_major_formatter(ScalarFormatter(useMathText=True))
-    _dress(ax, times, "interaction energy E", marked)
-    ax.plot(times[list(marked)], energy[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
+    _dress(ax, times, name, marked)
+    ax.plot(times[list(marked)], series[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     return ax
 
 

@@ -1,8 +1,7 @@
 """From a configuration to the objects of a flow: the one table between words and types."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax as dfx
 import equinox as eqx
@@ -12,19 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEnergy
-from measureflow.fields import AbstractField, Unit
+from measureflow.fields import AbstractField, MomentClosure, Unit
 from measureflow.flows import RK4, AbstractSolver, Adaptive, Euler, Heun, Langevin, Stiff, Trajectory, layers, legs
 from measureflow.flows.evolve import prepared
-from measureflow.measures import Particles
-from measureflow.runs.config import FIXED_STEP, LAWS, InputError, Simulation
+from measureflow.measures import AbstractMeasure
+from measureflow.runs.config import FIXED_STEP, InputError, Simulation
+from measureflow.runs.laws import numbers_in, start_of
 from measureflow.runs.weights import Head, field_of
-from measureflow.spaces import AbstractSpace, Euclidean, Sphere
+from measureflow.spaces import Sphere
 
-SPACES = {"sphere": Sphere, "euclidean": Euclidean}
 SOLVERS = {"adaptive": Adaptive, "stiff": Stiff, "euler": Euler, "heun": Heun, "rk4": RK4}
-
-BLOBS, SPREAD = 5, 0.2
-"""How many blobs the law `clusters` has, and the spread of the laws `clusters` and, on a sphere, `gaussian`."""
 
 
 class Problem(NamedTuple):
@@ -32,7 +28,7 @@ class Problem(NamedTuple):
 
     config: Simulation
     field: AbstractField
-    start: Particles
+    start: Any
     times: Float[Array, " k"]
     solver: AbstractSolver
     kicks: dfx.AbstractSolver | None
@@ -57,7 +53,7 @@ class Problem(NamedTuple):
                 return
             mu, first = path.final, first + depth
 
-    def seen(self, mu: Particles) -> Particles:
+    def seen(self, mu: Any) -> Any:
         """The tokens as they are looked at: their directions where a norm leaves radii free."""
         if self.config.norm == "none" or self.config.space == "sphere":
             return mu
@@ -68,16 +64,18 @@ class Problem(NamedTuple):
 def build(config: Simulation) -> Problem:
     """The flow that a configuration describes."""
     try:
-        start = _start(config)
+        start = start_of(config)
         given = None if config.matrices is None else _matrices(config.matrices, start.space.dim)
         field = field_of(config, start.space.dim, given)
+        field = MomentClosure(field) if config.closure else field
         times = jnp.linspace(0.0, config.time, config.frame_count)
         parts = prepared(field, start, times, _solver(config))
         kicks = _kicks(config, start, parts[2], parts[3])
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(str(error)) from None
+        hint = " `--closure` does that." if "MomentClosure" in str(error) else ""
+        raise InputError(f"{error}{hint}") from None
     energy = InteractionEnergy(config.beta) if given is None else BilinearEnergy(given[0][0])
     return Problem(config, *parts, kicks, energy)  # pyright: ignore[reportArgumentType]
 
@@ -87,7 +85,7 @@ def _solver(config: Simulation) -> AbstractSolver:
 
 
 def _kicks(
-    config: Simulation, start: Particles, times: Float[Array, " k"], solver: AbstractSolver
+    config: Simulation, start: AbstractMeasure, times: Float[Array, " k"], solver: AbstractSolver
 ) -> dfx.AbstractSolver | None:
     if config.noise is None:
         return None
@@ -97,7 +95,7 @@ def _kicks(
 
 def _matrices(file: str, dim: int) -> list[Head]:
     """The heads of a file: matrices, or stacks of them with one for each head."""
-    held = _load(file)
+    held = numbers_in(file)
     if not isinstance(held, dict):
         raise InputError(f"`matrices`: {file!r} must be an npz file with A, or Q and K, and optionally V.")
     unknown = set(held) - {"A", "Q", "K", "V"}
@@ -112,68 +110,3 @@ def _matrices(file: str, dim: int) -> list[Head]:
                 f"`matrices`: {name} must be {dim} x {dim} for tokens with `dim` {dim}; got {held.get(name, A).shape}."
             )
     return [(jnp.asarray(a), jnp.asarray(v)) for a, v in zip(A, V, strict=True)]
-
-
-def _start(config: Simulation) -> Particles:
-    if config.init not in LAWS:
-        return _from_file(config)
-    space = SPACES[config.space](config.dim)
-    key = jax.random.key(config.seed)
-    return Particles(space, jax.vmap(space.project)(_draw(config, space, key)))
-
-
-def _draw(config: Simulation, space: AbstractSpace, key: Array) -> Float[Array, "n d"]:
-    shape = (config.n, config.dim)
-    ball = isinstance(space, Euclidean)
-    match config.init:
-        case "uniform" if ball:
-            return jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
-        case "uniform":
-            return Particles.iid(space, config.n, key=key).points
-        case "gaussian" if ball:
-            return jax.random.normal(key, shape)
-        case "gaussian":
-            return jnp.eye(config.dim)[-1:] + SPREAD * jax.random.normal(key, shape)
-        case _:
-            centres_key, blob_key, noise_key = jax.random.split(key, 3)
-            centres = Particles.iid(space, BLOBS, key=centres_key).points
-            blobs = jax.random.randint(blob_key, (config.n,), 0, BLOBS)
-            return centres[blobs] + SPREAD * jax.random.normal(noise_key, shape)
-
-
-def _from_file(config: Simulation) -> Particles:
-    held = _load(config.init)
-    if isinstance(held, dict) and "points" not in held:
-        raise InputError(
-            f"`init`: {config.init!r} must hold `points` and optionally `weights`; it holds {sorted(held)}."
-        )
-    points, weights = (held["points"], held.get("weights")) if isinstance(held, dict) else (held, None)
-    given = config.model_fields_set
-    if points.ndim != 2:
-        raise InputError(f"`init`: {config.init!r} must hold tokens as rows; its array has shape {points.shape}.")
-    for name, got in zip(("n", "dim"), points.shape, strict=True):
-        if name in given and getattr(config, name) != got:
-            raise InputError(
-                f"`{name}` is {getattr(config, name)} but {config.init!r} has shape {points.shape}; drop `{name}`."
-            )
-    if config.project and config.space == "sphere":
-        points = points / np.linalg.norm(points, axis=1, keepdims=True)
-    try:
-        return Particles(SPACES[config.space](points.shape[1]), points, weights)
-    except ValueError as error:
-        hint = " `--project` does that." if "norm" in str(error) else ""
-        raise InputError(f"`init`: {config.init!r}: {error}{hint}") from None
-
-
-def _load(file: str) -> np.ndarray | dict[str, np.ndarray]:
-    try:
-        match Path(file).suffix:
-            case ".npz":
-                with np.load(file) as held:
-                    return {name: np.asarray(held[name], np.float64) for name in held.files}
-            case ".npy":
-                return np.asarray(np.load(file), np.float64)
-            case _:
-                return np.loadtxt(file, delimiter="," if Path(file).suffix == ".csv" else None, ndmin=2)
-    except Exception as error:
-        raise InputError(f"Cannot read numbers from {file!r}: {str(error).rstrip('.')}.") from None

@@ -21,9 +21,19 @@ from pydantic import (
     model_validator,
 )
 
-LAWS = ("uniform", "gaussian", "clusters")
+LAWS = ("uniform", "gaussian", "clusters", "ripples")
 FIXED_STEP = ("euler", "heun", "rk4")
 FILES = (".npz", ".npy", ".csv", ".txt")
+
+FLAT, ROUND = ("gaussian", "mixture"), ("circle", "sphere")
+"""The limits in Euclidean space, and those that are densities on a sphere."""
+USUAL: dict[str, dict[str, Any]] = {
+    "gaussian": {"space": "euclidean", "dim": 2, "init": "gaussian", "beta": 1.0, "time": 1.0},
+    "mixture": {"space": "euclidean", "dim": 2, "init": "clusters", "beta": 1.0, "time": 1.0},
+    "circle": {"dim": 2, "init": "ripples", "modes": 256},
+    "sphere": {"dim": 3, "init": "ripples", "modes": 32},
+}
+"""What a measure other than particles takes unless given: flat limits grow fast, and densities need a number of modes."""
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -45,7 +55,15 @@ class Simulation(BaseModel):
     n: PositiveInt = Field(512, description="number of tokens")
     dim: PositiveInt = Field(3, description="ambient coordinates; the circle is the sphere with dim 2")
     space: Literal["sphere", "euclidean"] = Field("sphere", description="where tokens live")
-    measure: Literal["particles"] = Field("particles", description="what moves")
+    measure: Literal["particles", "gaussian", "mixture", "circle", "sphere"] = Field(
+        "particles",
+        description="what moves: tokens, or their limit as a gaussian or mixture (plane, beta 1, time 1 unless given) "
+        "or as a density on the circle or sphere",
+    )
+    modes: PositiveInt | None = Field(
+        None, description="moments of a circle density (256 unless given), or degree of a sphere density (32)"
+    )
+    closure: bool = Field(False, description="for attention that does not keep Gaussians: the nearest flow that does")
     attention: Literal["softmax", "unnormalised", "l2", "sinkhorn", "sigmoid", "linear", "relu", "hardmax"] = Field(
         "softmax", description="the attention variant"
     )
@@ -77,7 +95,9 @@ class Simulation(BaseModel):
         0, description="run as a residual network of this depth instead of the continuous flow"
     )
     init: str = Field(
-        "uniform", description=f"initial law ({', '.join(LAWS)}) or a file of tokens ({', '.join(FILES)})"
+        "uniform",
+        description=f"initial law ({', '.join(LAWS)}) or a file ({', '.join(FILES)}) of tokens, "
+        "of mean and cov, of weights, means and covs, or of a density",
     )
     project: bool = Field(False, description="divide the tokens of a file by their norms")
     time: Positive = Field(20.0, description="final time")
@@ -95,6 +115,20 @@ class Simulation(BaseModel):
     movie: bool = Field(False, description="also write movie.gif")
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
     force: bool = Field(False, description="replace the run folder if it exists")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, words: Any) -> Any:
+        """What a limit takes unless given; a file brings its own size, and matrices their own scale."""
+        if not isinstance(words, dict):
+            return words
+        measure = str(words.get("measure"))
+        from_file = words.get("init", LAWS[0]) not in LAWS
+        brought = {"beta"} if words.get("matrices") is not None else set()
+        brought |= (
+            {"gaussian": {"dim"}, "mixture": {"dim"}, "circle": {"modes"}}.get(measure, set()) if from_file else set()
+        )
+        return {name: value for name, value in USUAL.get(measure, {}).items() if name not in brought} | words
 
     @field_validator("init")
     @classmethod
@@ -161,7 +195,7 @@ class Simulation(BaseModel):
                 f"`schedule` {self.schedule!r} draws weights again: choose random `weights`, such as gaussian",
             ),
             (
-                self.noise is not None and self.solver != "euler",
+                self.measure == "particles" and self.noise is not None and self.solver != "euler",
                 "`noise` needs fixed Euler steps: `solver` euler and `dt`",
             ),
             (
@@ -176,6 +210,52 @@ class Simulation(BaseModel):
                 self.attention == "sinkhorn" and self.mask == "causal",
                 "`attention` sinkhorn needs every token to see every other: drop `mask`",
             ),
+            (
+                self.init == "ripples" and (self.space != "sphere" or self.dim > 3),
+                "`init` ripples is a law on the circle or the usual sphere: `space` sphere and `dim` 2 or 3",
+            ),
+            *self._limit_rules(),
+        ]
+
+    def _limit_rules(self) -> list[tuple[bool, str]]:
+        """What a limit must not be asked for, and what only limits have."""
+        given, kind = self.model_fields_set, f"`measure` {self.measure}"
+        limit, flat, density = self.measure != "particles", self.measure in FLAT, self.measure in ROUND
+        tokens = {
+            "n": "n" in given,
+            "project": self.project,
+            "tolerance": "tolerance" in given,
+            "mask": self.mask != "none",
+            "norm": self.norm != "none",
+            "layers": bool(self.layers),
+            "merge": self.merge is not None,
+            "movie": self.movie,
+        }
+        asked = [f"`{name}`" for name, is_asked in tokens.items() if is_asked]
+        return [
+            (limit and bool(asked), f"{kind} has no tokens, which {' and '.join(asked)} would need: drop that"),
+            (
+                limit and self.attention == "hardmax",
+                "`attention` hardmax picks a token, so it needs `measure` particles",
+            ),
+            (flat and self.space != "euclidean", f"{kind} lives in euclidean space: drop `space`"),
+            (density and self.space != "sphere", f"{kind} is a density on a sphere: drop `space`"),
+            (self.measure == "circle" and self.dim != 2, f"{kind} has `dim` 2: drop `dim`, or choose `measure` sphere"),
+            (self.measure == "sphere" and self.dim != 3, f"{kind} has `dim` 3: drop `dim`, or choose `measure` circle"),
+            (
+                flat and self.init in ("uniform", "ripples"),
+                f"{kind} cannot have the `init` {self.init!r}: take gaussian",
+            ),
+            (
+                self.measure == "gaussian" and self.init == "clusters",
+                f"{kind} has no clusters: choose `measure` mixture",
+            ),
+            (not density and self.modes is not None, "`modes` is for `measure` circle and sphere"),
+            (
+                self.measure == "circle" and self.init not in LAWS and self.modes is not None,
+                "`modes` is half the number of values in the file of `init`: drop `modes`",
+            ),
+            (self.measure != "gaussian" and self.closure, "`closure` is for `measure` gaussian"),
         ]
 
     @property
@@ -185,7 +265,8 @@ class Simulation(BaseModel):
 
     def to_toml(self) -> str:
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
-        asked = self.model_fields_set | {"n", "dim", "beta", "time", "seed"}
+        sizes = {"n", "dim"} if self.init in LAWS and self.measure == "particles" else set()
+        asked = self.model_fields_set | sizes | {"beta", "time", "seed"}
         values = {name: value for name, value in self.model_dump(exclude_none=True).items() if name in asked}
         for name in ("out", "force", *(("beta",) if self.matrices is not None else ())):
             values.pop(name, None)

@@ -2,7 +2,8 @@
 
     config.toml    what was asked
     run.json       versions, seed, outcome, stats
-    data.zarr      the frames, for xarray: `points(time, token, coordinate)`, `weights(token)`, `energy(time)`, ...
+    data.zarr      the frames, for xarray: `points(time, token, coordinate)`, `weights(token)`, `energy(time)`, ...;
+                   a limit has `mean` and `cov`, `means` and `covs`, or `density` instead of points
     state-K.eqx    the measure after K frames, from which the run goes on
     commit.json    how many frames are safe
 
@@ -24,35 +25,33 @@ import zarr
 
 from measureflow.measures import AbstractMeasure
 
-SERIES = ("energy", "clusters")
+Layout = dict[str, dict[str, int]]
+"""The arrays of a frame, each with the names and sizes of its dimensions; none for a number."""
+Fixed = dict[str, tuple[str, np.ndarray]]
+"""Arrays that do not change in time, each with its dimension: weights, or the coordinates of a grid."""
 
 
 class RunFolder:
     """The writing side of a run folder."""
 
-    def __init__(
-        self,
-        path: Path,
-        frames: int,
-        frames_per_leg: int,
-        weights: np.ndarray,
-        dim: int,
-        series: tuple[str, ...] = SERIES,
-    ):
+    def __init__(self, path: Path, frames: int, frames_per_leg: int, layout: Layout, fixed: Fixed):
         self.path = path
         self.frames = 0
         self._frames_per_leg = min(frames_per_leg, frames)
+        self._layout: Layout = {"time": {}} | layout
         self._data = zarr.create_group(path / "data.zarr")
-        n = len(weights)
-        frame = {"dtype": "f8", "fill_value": float("nan")}
-        self._series("time", frames, frames_per_leg)
-        self._names = series
-        for name in series:
-            self._series(name, frames, frames_per_leg)
-        dimensions = ("time", "token", "coordinate")
-        chunks = (min(frames_per_leg, frames), n, dim)
-        self._data.create_array("points", shape=(frames, n, dim), chunks=chunks, dimension_names=dimensions, **frame)
-        self._data.create_array("weights", data=np.asarray(weights, np.float64), dimension_names=("token",))
+        for name, sizes in self._layout.items():
+            shape = tuple(sizes.values())
+            self._data.create_array(
+                name,
+                shape=(frames, *shape),
+                chunks=(self._frames_per_leg, *shape),
+                dtype="f8",
+                fill_value=float("nan"),
+                dimension_names=("time", *sizes),
+            )
+        for name, (dimension, values) in fixed.items():
+            self._data.create_array(name, data=np.asarray(values, np.float64), dimension_names=(dimension,))
         self.save_info({"outcome": "Running."})
 
     @staticmethod
@@ -68,12 +67,10 @@ class RunFolder:
         _write(path / "config.toml", config)
         return RunFolder(path, **shape)
 
-    def append(
-        self, times: np.ndarray, points: np.ndarray, series: dict[str, np.ndarray], state: AbstractMeasure
-    ) -> None:
+    def append(self, times: np.ndarray, arrays: dict[str, np.ndarray], state: AbstractMeasure) -> None:
         """Add the frames of a leg and the measure it ends with; they are safe when this returns."""
         rows = slice(self.frames, self.frames + len(times))
-        for name, values in {"time": times, "points": points, **series}.items():
+        for name, values in {"time": times, **arrays}.items():
             self._array(name)[rows] = values
             for chunk in range(rows.start // self._frames_per_leg, -(-rows.stop // self._frames_per_leg)):
                 _sync_chunk(self.path / "data.zarr" / name / "c" / str(chunk))
@@ -93,7 +90,7 @@ class RunFolder:
 
     def finish(self) -> None:
         """Cut the arrays to the frames that were reached and gather the metadata for xarray."""
-        for name in ("time", "points", *self._names):
+        for name in self._layout:
             array = self._array(name)
             array.resize((self.frames, *array.shape[1:]))
         with warnings.catch_warnings():
@@ -104,16 +101,6 @@ class RunFolder:
         array = self._data[name]
         assert isinstance(array, zarr.Array)
         return array
-
-    def _series(self, name: str, frames: int, frames_per_leg: int) -> None:
-        self._data.create_array(
-            name,
-            shape=(frames,),
-            chunks=(min(frames_per_leg, frames),),
-            dtype="f8",
-            fill_value=float("nan"),
-            dimension_names=("time",),
-        )
 
 
 def is_run(path: Path) -> bool:
@@ -151,7 +138,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _sync_chunk(path: Path) -> None:
-    """Put a chunk on the disk: one file for a series, a folder with one for the tokens."""
+    """Put a chunk on the disk: one file for a series, a folder with one for an array."""
     for file in [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]:
         with open(file, "rb") as chunk:
             os.fsync(chunk.fileno())

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
-from measureflow.diagnostics import linked
 from measureflow.fields import SinkhornAttention
 from measureflow.flows import Outcome, Trajectory
 from measureflow.flows.evolve import error_estimate
 from measureflow.runs.build import Problem, build
 from measureflow.runs.config import InputError, Simulation
 from measureflow.runs.folder import RunFolder, free_name
+from measureflow.runs.kinds import KINDS
 
 PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
 
@@ -34,8 +33,7 @@ class Progress:
     start: Any
     final: Any
     times: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    energy: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    clusters: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    series: dict[str, np.ndarray] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
     outcome: Outcome | None = None
     seconds: float = 0.0
@@ -56,7 +54,7 @@ def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda prog
             _save(folder, progress, path, problem, config)
             progress.seconds = time.perf_counter() - begun
             watch(progress)
-        if config.verify and not config.layers:
+        if config.verify and not config.layers and progress.outcome is not None and progress.outcome.ok:
             progress.stats["error"] = _error(problem, progress)
         if isinstance(problem.field, SinkhornAttention):
             progress.stats["marginal_error"] = float(problem.field.potentials(progress.final).error)
@@ -71,6 +69,7 @@ def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda prog
 
 def _folder(config: Simulation, problem: Problem) -> RunFolder:
     path = Path(config.out) if config.out is not None else free_name(Path("runs", "simulate"))
+    kind = KINDS[config.measure]
     try:
         return RunFolder.create(
             path,
@@ -78,34 +77,26 @@ def _folder(config: Simulation, problem: Problem) -> RunFolder:
             force=config.force,
             frames=config.frame_count,
             frames_per_leg=config.frames_per_leg,
-            weights=np.asarray(problem.start.weights),
-            dim=problem.start.space.dim,
+            layout=kind.layout(problem),
+            fixed=kind.fixed(problem.start),
         )
     except OSError as error:
         raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
 
 
 def _save(folder: RunFolder, progress: Progress, path: Trajectory, problem: Problem, config: Simulation) -> None:
-    points = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
-    seen = jax.vmap(problem.seen)(path.measures)  # pyright: ignore[reportArgumentType]
-    energy = np.asarray(_energies(problem.energy, seen))
-    clusters = np.array(
-        [linked(frame, seen.space, config.tolerance).max() + 1 for frame in np.asarray(seen.points)], int
-    )
+    kind = KINDS[config.measure]
+    watched = kind.watched(problem, path.measures) if len(path) else {}
     if len(path):
-        folder.append(np.asarray(path.times), points, {"energy": energy, "clusters": clusters}, path.final)
+        frames = {name: np.asarray(values) for name, values in kind.frames(path.measures).items()}
+        folder.append(np.asarray(path.times), frames | watched, path.final)
     progress.times = np.concatenate([progress.times, path.times])
-    progress.energy = np.concatenate([progress.energy, energy])
-    progress.clusters = np.concatenate([progress.clusters, clusters])
+    for name, values in watched.items():
+        progress.series[name] = np.concatenate([progress.series.get(name, values[:0]), values])
     for name in ("steps", "rejected"):
         progress.stats[name] = progress.stats.get(name, 0) + path.stats[name]
     progress.stats |= {name: value for name, value in path.stats.items() if name not in ("steps", "rejected")}
     progress.outcome, progress.final = path.outcome, path.final
-
-
-@eqx.filter_jit
-def _energies(energy, measures):
-    return jax.vmap(energy)(measures)
 
 
 def _error(problem: Problem, progress: Progress) -> float:

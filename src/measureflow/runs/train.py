@@ -166,6 +166,7 @@ def _check_step(problem: Problem) -> None:
 
 def _folder(config: HeadTraining, problem: Problem) -> RunFolder:
     path = Path(config.out) if config.out is not None else free_name(Path("runs", "train"))
+    n, dim = problem.start.points.shape
     try:
         return RunFolder.create(
             path,
@@ -173,9 +174,8 @@ def _folder(config: HeadTraining, problem: Problem) -> RunFolder:
             force=config.force,
             frames=len(problem.times),
             frames_per_leg=config.frames_per_leg,
-            weights=np.asarray(problem.start.weights),
-            dim=problem.start.space.dim,
-            series=SERIES,
+            layout={"points": {"token": n, "coordinate": dim}} | {name: {} for name in SERIES},
+            fixed={"weights": ("token", np.asarray(problem.start.weights))},
         )
     except OSError as error:
         raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
@@ -187,7 +187,7 @@ def _save(folder: RunFolder, progress: Progress, path: Trajectory) -> None:
     risk, lost = (np.asarray(part) for part in _watched(problem.energy, jax.vmap(problem.heads)(path.measures)))
     if len(path):
         points = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
-        folder.append(np.asarray(path.times), points, {"risk": risk, "dissipation": lost}, final)
+        folder.append(np.asarray(path.times), {"points": points, "risk": risk, "dissipation": lost}, final)
     progress.times = np.concatenate([progress.times, path.times])
     progress.risk = np.concatenate([progress.risk, risk])
     progress.dissipation = np.concatenate([progress.dissipation, lost])

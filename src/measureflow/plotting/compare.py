@@ -1,0 +1,192 @@
+"""Two runs in one picture: tokens over their limit at telling times, and how far apart they are below."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Ellipse
+from numpy.typing import ArrayLike
+
+from measureflow import checks
+from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
+from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.run import draw_series
+from measureflow.plotting.words import short_times, wrapped
+
+Frame = Mapping[str, np.ndarray]
+COLOURS = {"particles": PALETTE[1], "gaussian": PALETTE[0], "mixture": PALETTE[2]}
+BINS = 72
+"""Bins of a histogram of tokens on the circle: five degrees each."""
+UNIFORM = {"circle": 1 / (2 * np.pi), "sphere": 1 / (4 * np.pi)}
+
+
+def compare_figure(
+    kinds: tuple[str, str], shown: Sequence[tuple[Frame, Frame]], shown_times: ArrayLike, times: ArrayLike,
+    distance: ArrayLike, name: str, title: str = "", *, sampling: ArrayLike | None = None, caption: str = "",
+) -> Figure:  # fmt: skip
+    """Draw pairs of frames of two runs over each other, `shown`, and the distance over time below.
+
+    A frame has the arrays of its kind by name, as run folders have them. Without frames the distance alone is drawn.
+    """
+    times, distance = np.asarray(times, float), np.asarray(distance, float)
+    checks.shaped("distance", distance, times.shape, "One for each time.")
+    wide = "sphere" in kinds  # maps are twice as wide as high: two rows of two
+    height = 5.0 if not shown else 9.0 if wide else 7.5
+    figure = Figure(figsize=(12, height), dpi=150, layout=ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.1, hspace=0.03))
+    figure.suptitle(wrapped(title), fontsize=15 if len(title) <= 100 else 12.5, color=INK, parse_math=False)
+    if shown:
+        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.0 if wide else 1.25, 1.0))[:, 0]
+        columns = min(2, len(shown)) if wide else len(shown)
+        row = above.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
+        for ax in row[len(shown) :]:
+            ax.set_axis_off()
+        axes = _plane(kinds, shown)
+        for ax, pair, when in zip(row, shown, short_times(shown_times), strict=False):
+            draw_overlay(ax, kinds, pair, axes=axes)
+            ax.set_title(f"t = {when}", fontsize=14, color=INK)
+        figure.supxlabel(caption, fontsize=10, color="#606060")
+    else:
+        below = figure
+    draw_distance(below.subplots(), times, distance, name, sampling=sampling)
+    return figure
+
+
+def draw_overlay(
+    ax: Axes, kinds: tuple[str, str], pair: tuple[Frame, Frame], *, axes: np.ndarray | None = None
+) -> Axes:
+    """Draw one frame of two kinds of measures over each other, tokens on top, and return the axes.
+
+    In more than two dimensions `axes` `(d, 2)` are the directions of the picture.
+    """
+    both = dict(zip(kinds, pair, strict=True))
+    for kind in sorted(both, key=lambda kind: kind == "particles"):
+        frame = both[kind]
+        if "circle" in both:
+            _on_circle(ax, kind, frame)
+        elif "sphere" in both:
+            _on_sphere(ax, kind, frame)
+        elif axes is None:
+            _on_line(ax, kind, frame)
+        else:
+            _on_plane(ax, kind, frame, axes)
+    return ax
+
+
+def draw_distance(
+    ax: Axes, times: ArrayLike, distance: ArrayLike, name: str, *, sampling: ArrayLike | None = None
+) -> Axes:
+    """Draw a distance over time, with what the number of tokens alone explains, and return the axes."""
+    draw_series(ax, times, distance, name, gid="distance")
+    if sampling is not None:
+        label = "as many tokens drawn from the limit at that time"
+        ax.plot(times, sampling, color=PALETTE[1], linestyle="--", linewidth=1.8, label=label, gid="sampling")
+        ax.lines[0].set_label("tokens of the run to the limit")
+        ax.legend(frameon=False, fontsize=11)
+    ax.relim()
+    ax.autoscale_view(scalex=False)
+    if ax.get_yscale() == "linear":
+        highest = max(np.max(distance), 0.0 if sampling is None else np.max(sampling))
+        ax.set_ylim(0.0, 1.08 * float(highest) or 1.0)
+    return ax
+
+
+def _on_circle(ax: Axes, kind: str, frame: Frame) -> None:
+    if kind == "circle":
+        draw_ring(ax, np.maximum(frame["density"], 0.0), peak=_peak(kind, frame))
+        ax.set_gid(str(_peak(kind, frame)))
+        return
+    angles = np.arctan2(frame["points"][:, 1], frame["points"][:, 0])
+    width = 2 * np.pi / BINS
+    # The first bin is centred at angle zero, where the values of a ring begin.
+    heights = (
+        np.histogram((angles + width / 2) % (2 * np.pi), BINS, (0, 2 * np.pi), weights=frame["weights"])[0] / width
+    )
+    peak = float(ax.get_gid() or heights.max())
+    edges = np.repeat(width * (np.arange(BINS + 1) - 0.5), 2)[1:-1]
+    radius = 1 + 0.9 * np.repeat(np.minimum(heights / peak, 1.15), 2)
+    ring = radius[:, None] * np.stack([np.cos(edges), np.sin(edges)], axis=1)
+    ax.plot(*np.vstack([ring, ring[:1]]).T, color=COLOURS[kind], linewidth=1.1, gid="tokens")
+    reach = max(ax.get_xlim()[1], 1.03 * np.abs(ring).max())
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
+
+
+def _on_sphere(ax: Axes, kind: str, frame: Frame) -> None:
+    if kind == "sphere":
+        draw_sphere_map(ax, np.maximum(frame["density"], 0.0), frame["height"], peak=_peak(kind, frame))
+        return
+    x, y, z = np.clip(frame["points"], -1.0, 1.0).T
+    _dots(ax, *mollweide(np.arctan2(y, x), np.arcsin(z)))
+
+
+def _on_plane(ax: Axes, kind: str, frame: Frame, axes: np.ndarray) -> None:
+    if kind == "particles":
+        _dots(ax, *(frame["points"] @ axes).T)
+    else:
+        _, means, covs = components(frame)
+        for mean, cov in zip(means @ axes, axes.T @ covs @ axes, strict=True):
+            values, vectors = np.linalg.eigh(cov)
+            angle = np.rad2deg(np.arctan2(vectors[1, 1], vectors[0, 1]))
+            for many in (1, 2):
+                size = 2 * many * np.sqrt(np.maximum(values[::-1], 0))
+                look = {"facecolor": (*to_rgb(COLOURS[kind]), 0.10), "edgecolor": COLOURS[kind], "linewidth": 1.5}
+                ax.add_patch(Ellipse(mean, *size, angle=angle, zorder=3, gid=kind, **look))
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.autoscale_view()
+    ax.tick_params(labelsize=10, colors=INK)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(FAINT)
+
+
+def _on_line(ax: Axes, kind: str, frame: Frame) -> None:
+    if kind == "particles":
+        ax.hist(
+            frame["points"][:, 0], bins=40, weights=frame["weights"] / _width(frame["points"][:, 0], 40),
+            histtype="step", color=COLOURS[kind], linewidth=1.5, gid="tokens",
+        )  # fmt: skip
+    else:
+        weights, means, covs = components(frame)
+        deviations = np.sqrt(np.maximum(covs[:, 0, 0], np.finfo(float).tiny))
+        x = np.linspace((means[:, 0] - 4 * deviations).min(), (means[:, 0] + 4 * deviations).max(), 400)
+        bells = np.exp(-(((x[:, None] - means[:, 0]) / deviations) ** 2) / 2) / (np.sqrt(2 * np.pi) * deviations)
+        ax.fill_between(x, bells @ weights, color=COLOURS[kind], alpha=0.3, linewidth=0, gid=kind)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.set_yticks([])
+
+
+def components(frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and covariances of a mixture, of which a Gaussian is one."""
+    if "mean" in frame:
+        return np.ones(1), np.atleast_2d(frame["mean"]), frame["cov"][None]
+    return frame["weights"], frame["means"], frame["covs"]
+
+
+def _plane(kinds: tuple[str, str], shown: Sequence[tuple[Frame, Frame]]) -> np.ndarray | None:
+    """The directions of a picture of flat space: all of two, the widest of a limit at the end otherwise."""
+    if {"circle", "sphere"} & set(kinds):
+        return None
+    limit = next(frame for kind, frame in zip(kinds, shown[-1], strict=True) if kind != "particles")
+    weights, means, covs = components(limit)
+    d = means.shape[-1]
+    if d < 3:
+        return None if d == 1 else np.eye(2)
+    away = means - weights @ means
+    whole = np.einsum("k,kde->de", weights, covs + away[:, :, None] * away[:, None, :])
+    return np.linalg.eigh(whole)[1][:, :-3:-1]
+
+
+def _dots(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    size = float(np.clip(6000 / len(x), 1.5, 24.0))
+    alpha = float(np.clip(600 / len(x), 0.3, 0.9))
+    ax.scatter(x, y, s=size, color=COLOURS["particles"], alpha=alpha, linewidths=0, zorder=2.5, gid="tokens")
+
+
+def _peak(kind: str, frame: Frame) -> float:
+    """The density drawn at full height or tone: a few times the uniform one at least, so that early frames are low."""
+    return max(float(frame["density"].max()), 2.5 * UNIFORM[kind])
+
+
+def _width(values: np.ndarray, bins: int) -> float:
+    return max(float(np.ptp(values)) / bins, np.finfo(float).tiny)
