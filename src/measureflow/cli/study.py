@@ -39,9 +39,12 @@ def run_studies(
     if json_file is not None and not Path(json_file).resolve().parent.is_dir():
         raise InputError(f"`json`: there is no folder {str(Path(json_file).parent)!r} to write {json_file!r} to.")
     prepare_jax()
+    import jax
+
     verdicts = []
     for name in chosen:
         verdicts.append(studies.run(name, studies.Size(size)))
+        jax.clear_caches()  # compiled functions of a hundred studies are more memory maps than a process may have
         print(verdicts[-1], flush=True)  # noqa: T201
         if json_file is not None:
             Path(json_file).write_text(json.dumps([verdict.as_json() for verdict in verdicts], indent=2) + "\n")
