@@ -18,7 +18,6 @@ install_import_hook("measureflow", "beartype.beartype")
 
 import measureflow as mf
 
-
 SPACES = [
     mf.Euclidean(1),
     mf.Euclidean(3),
