@@ -89,7 +89,7 @@ def _figure(comparison: "Comparison", names: tuple[str, str]):
         data = comparison.runs[limit].data
         series = data["energy" if "energy" in data else "spread"].values[pairs[:, limit]]
         chosen = telling_frames(series)
-    shown = [tuple(_drawn(run, i) for run, i in zip(comparison.runs, pairs[k], strict=True)) for k in chosen]
+    shown = [tuple(_drawn(run, i) for run, i in zip(comparison.runs, pairs[k].tolist(), strict=True)) for k in chosen]
     return compare_figure(
         kinds, shown, comparison.times[np.array(chosen, int)], comparison.times, comparison.distance, comparison.name,  # pyright: ignore[reportArgumentType]
         _title(comparison, names), sampling=comparison.sampling, caption=_caption(kinds),
