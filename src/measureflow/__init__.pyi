@@ -9,8 +9,8 @@ from . import spaces as spaces
 from . import studies as studies
 from . import sums as sums
 from . import theory as theory
-from . import transport as transport
 from . import training as training
+from . import transport as transport
 from .energies import BilinearEnergy as BilinearEnergy
 from .energies import GradientFlow as GradientFlow
 from .energies import InteractionEnergy as InteractionEnergy

@@ -14,7 +14,9 @@ def test_a_uniform_head_averages_the_past():
 
 
 def test_the_softmax_jacobian_at_a_fair_coin_has_eigenvalue_one_half():
-    np.testing.assert_allclose(np.linalg.eigvalsh(heads.softmax_jacobian(np.array([0.5, 0.5, 0.0]))), [0, 0, 0.5], atol=1e-16)
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(heads.softmax_jacobian(np.array([0.5, 0.5, 0.0]))), [0, 0, 0.5], atol=1e-16
+    )
 
 
 def test_cross_entropy_of_equal_logits_is_the_logarithm_of_the_vocabulary():
