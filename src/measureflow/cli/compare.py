@@ -121,8 +121,8 @@ def _title(comparison: "Comparison", names: tuple[str, str]) -> str:
 def _caption(kinds: tuple[str, str]) -> str:
     names = {
         "particles": "Orange: tokens",
-        "gaussian": "Blue: one and two standard deviations of the Gaussian",
-        "mixture": "Green: one and two standard deviations of each component",
+        "gaussian": "Blue: the Gaussian; ellipses are one and two standard deviations",
+        "mixture": "Green: the mixture; ellipses are one and two standard deviations of a component",
         "circle": "Blue: density",
         "sphere": "Blue: density",
     }
