@@ -54,7 +54,7 @@ def run(size: Size = SMALL) -> Verdict:
     y, w = 0.5 + z, w / w.sum()
     exponential = np.array([(w * np.exp(x * y) * y).sum() for x in STEPS[:, 0]])
     logistic = np.array([(w * y / (1 + np.exp(-x * y))).sum() for x in STEPS[:, 0]])
-    closed = [float(theory.unnormalised(x, jnp.array([0.5]), one, one, one)[0]) for x in STEPS]
+    closed = [float(theory.unnormalised(jnp.asarray(x), jnp.array([0.5]), one, one, one)[0]) for x in STEPS]
     ours = [
         np.asarray(kind(one, one)(0.0, jnp.asarray(STEPS), mu))[:, 0]
         for kind in (UnnormalisedAttention, SigmoidAttention)

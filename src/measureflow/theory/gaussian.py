@@ -8,7 +8,6 @@ the first covariance. Laws in one dimension are given for a variance `s` and sca
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, Real
 from numpy.typing import ArrayLike
 
