@@ -265,7 +265,7 @@ def test_legs_resume_to_the_same_bits():
     field, times, solver = mf.SoftmaxAttention.isotropic(3, 4.0), jnp.linspace(0.0, 4.0, 9), mf.Adaptive()
     first, second, third = legs(*prepared(field, start, times, solver), frames_per_leg=3)
     field, mu, rest, solver = prepared(field, first.final, times, solver)
-    from measureflow.flows.evolve import leg
+    from measureflow.flows.leg import leg
 
     again = leg(field, mu, first.outcome.time, rest[3:6], solver)
     np.testing.assert_array_equal(again.measures.points, second.measures.points)

@@ -1,7 +1,5 @@
 """Densities on the circle: laws of measures, spectral accuracy, positivity, and what users may pass."""
 
-import time
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -184,15 +182,15 @@ def test_tokens_at_quantiles_follow_the_density():
 
 
 @pytest.mark.slow
-def test_a_flow_with_512_modes_is_a_matter_of_seconds():
+def test_more_modes_than_needed_change_nothing_and_cost_no_steps():
     start = lambda t: (1 + 1e-3 * jnp.cos(t - 1) + 1e-3 * jnp.sin(2 * t)) / (2 * jnp.pi)  # noqa: E731
-    mu, field = mf.CircleDensity.from_function(start, 512), mf.SoftmaxAttention.isotropic(2, 1.0)
-    mf.evolve(field, mu, [0.0, 18.0]).final.moments.block_until_ready()
-    begin = time.perf_counter()
-    path = mf.evolve(field, mu, [0.0, 18.0])
-    path.final.moments.block_until_ready()
-    assert path.outcome.ok
-    assert time.perf_counter() - begin < 10  # the target is 2 s on a machine of its own, where it takes about 1 s
+    field = mf.SoftmaxAttention.isotropic(2, 1.0)
+    few, many = (mf.evolve(field, mf.CircleDensity.from_function(start, k), [0.0, 8.0]) for k in (64, 512))
+    assert few.outcome.ok
+    assert many.outcome.ok
+    assert many.stats["steps"] <= few.stats["steps"] + 2  # the fastest waves carry no mass, so they limit no step
+    # Both runs keep a relative tolerance of 1e-8 in about ten steps.
+    np.testing.assert_allclose(many.final.moments[:, :65], few.final.moments, atol=1e-7)
 
 
 @pytest.mark.slow

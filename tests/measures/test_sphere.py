@@ -1,7 +1,5 @@
 """Densities on the sphere, in three dimensions and symmetric about an axis in any: harmonics, attention, flows."""
 
-import time
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -188,15 +186,15 @@ def test_tokens_follow_the_axial_density_in_high_dimension():
 
 
 @pytest.mark.slow
-def test_a_flow_of_degree_64_is_a_matter_of_seconds():
-    mu = mf.SphereDensity.from_function(lambda x: (1 + 0.1 * x[:, 0] + 0.05 * x[:, 1] * x[:, 2]) / (4 * jnp.pi), 64)
-    field, times = mf.SoftmaxAttention.isotropic(3, 1.0), [0.0, 5.0]
-    mf.evolve(field, mu, times).final.moments.block_until_ready()
-    start = time.perf_counter()
-    path = mf.evolve(field, mu, times)
-    path.final.moments.block_until_ready()
-    assert path.outcome.ok
-    assert time.perf_counter() - start < 30  # the target; about 1.2 s when alone
+def test_a_higher_degree_than_needed_changes_nothing_and_costs_no_steps():
+    start = lambda x: (1 + 0.1 * x[:, 0] + 0.05 * x[:, 1] * x[:, 2]) / (4 * jnp.pi)  # noqa: E731
+    field = mf.SoftmaxAttention.isotropic(3, 1.0)
+    low, high = (mf.evolve(field, mf.SphereDensity.from_function(start, k), [0.0, 2.0]) for k in (24, 64))
+    assert low.outcome.ok
+    assert high.outcome.ok
+    assert high.stats["steps"] <= low.stats["steps"] + 2  # the highest harmonics carry no mass, so they limit no step
+    # Both runs keep a relative tolerance of 1e-8 in about ten steps.
+    np.testing.assert_allclose(high.final.moments[:, :25, :25], low.final.moments, atol=1e-7)
 
 
 @pytest.mark.parametrize(

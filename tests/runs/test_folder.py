@@ -13,7 +13,7 @@ import pytest
 import xarray
 
 import measureflow as mf
-from measureflow.flows.evolve import leg
+from measureflow.flows.leg import leg
 from measureflow.runs import InputError, Simulation
 from measureflow.runs.build import build
 from measureflow.runs.config import read

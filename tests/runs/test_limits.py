@@ -10,7 +10,7 @@ import pytest
 import xarray
 
 import measureflow as mf
-from measureflow.flows.evolve import leg
+from measureflow.flows.leg import leg
 from measureflow.runs import InputError, Simulation
 from measureflow.runs.build import build
 from measureflow.runs.compare import restored

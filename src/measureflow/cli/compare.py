@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from measureflow.cli import prepare_jax
+from measureflow.cli.progress import print_written
 from measureflow.runs.config import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
         _figure(comparison, (one, other)).savefig(out)
     except OSError as error:
         raise InputError(f"`out`: cannot write {out!r}: {error.strerror or error}.") from None
-    console.print(f"{'picture':<8} {out}", highlight=False, soft_wrap=True)
+    print_written(console, {"picture": out})
     return 0
 
 

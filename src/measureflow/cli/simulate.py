@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING
 
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import parse
+from measureflow.cli.progress import Bar, print_table, print_written
 from measureflow.runs.config import Simulation
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from measureflow.runs.simulate import Progress
 
 
@@ -19,37 +22,18 @@ def main(argv: list[str]) -> int:
     from measureflow.runs.simulate import simulate
 
     console = Console()
-    with _Bar(console, config) as watch:
-        progress = simulate(config, watch)
-    console.print(_table(config, progress))
+    with Bar(console, config.time) as bar:
+        progress = simulate(config, lambda progress: _show(bar, progress))
+    print_table(console, _rows(config, progress))
     console.print(str(progress.outcome))
-    for name, path in _pictures(config, progress).items():
-        console.print(f"{name:<8} {path}", highlight=False, soft_wrap=True)
-    console.print(f"{'data':<8} {progress.path / 'data.zarr'}", highlight=False, soft_wrap=True)
+    print_written(console, _pictures(config, progress) | {"data": progress.path / "data.zarr"})
     return 0
 
 
-class _Bar:
-    """A progress bar with the time reached and a number that tells; it appears when there is something to report."""
-
-    def __init__(self, console, config: Simulation):
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        text = TextColumn("t = {task.fields[time]:.4g} of {task.total:.4g}")
-        self.bar = Progress(text, BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(), console=console)
-        self.task = self.bar.add_task("", total=config.time, time=0.0, state="compiling")
-
-    def __enter__(self):
-        return self
-
-    def __call__(self, progress: "Progress") -> None:
-        self.bar.start()
-        if progress.outcome is not None:
-            reached = float(progress.outcome.time)
-            self.bar.update(self.task, completed=reached, time=reached, state=_state(progress))
-
-    def __exit__(self, *_) -> None:
-        self.bar.stop()
+def _show(bar: Bar, progress: "Progress") -> None:
+    bar.begin()
+    if progress.outcome is not None:
+        bar.reach(float(progress.outcome.time), _state(progress))
 
 
 def _state(progress: "Progress") -> str:
@@ -61,20 +45,15 @@ def _state(progress: "Progress") -> str:
     return f"{last} {name if last != 1 else name[:-1]}" if name in ("clusters", "peaks") else f"{name} {last:.4g}"
 
 
-def _table(config: Simulation, progress: "Progress"):
-    from rich.table import Table
-
-    table = Table(show_header=False, title=None)
-    for name, text in (_token_rows if config.measure == "particles" else _limit_rows)(config, progress):
-        table.add_row(name, text)
+def _rows(config: Simulation, progress: "Progress"):
+    yield from (_token_rows if config.measure == "particles" else _limit_rows)(config, progress)
     what = "coordinates" if config.measure == "particles" else "numbers"
     if "error" in progress.stats:
-        table.add_row("error estimate", f"{progress.stats['error']:.2g} in the final {what}")
+        yield "error estimate", f"{progress.stats['error']:.2g} in the final {what}"
     if "marginal_error" in progress.stats:
-        table.add_row("marginal error", f"{progress.stats['marginal_error']:.2g} of the Sinkhorn kernel")
-    table.add_row("steps", f"{progress.stats['steps']} and {progress.stats['rejected']} rejected")
-    table.add_row("seconds", f"{progress.seconds:.1f}")
-    return table
+        yield "marginal error", f"{progress.stats['marginal_error']:.2g} of the Sinkhorn kernel"
+    yield "steps", f"{progress.stats['steps']} and {progress.stats['rejected']} rejected"
+    yield "seconds", f"{progress.seconds:.1f}"
 
 
 def _token_rows(config: Simulation, progress: "Progress"):
@@ -113,14 +92,14 @@ def _limit_rows(config: Simulation, progress: "Progress"):
         yield "blow-up time", f"{progress.stats['blow_up_time']:.8g}"
 
 
-def _pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
+def _pictures(config: Simulation, progress: "Progress") -> dict[str, "Path"]:
     from measureflow.runs.reading import open as open_run
 
     if config.measure == "particles":
         return _token_pictures(config, progress)
     written = progress.path / "figure.png"
     _limit_figure(config, progress, open_run(progress.path).data).savefig(written)
-    return {"picture": str(written)}
+    return {"picture": written}
 
 
 def _limit_figure(config: Simulation, progress: "Progress", data):
@@ -143,7 +122,7 @@ def _limit_figure(config: Simulation, progress: "Progress", data):
             )
 
 
-def _token_pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
+def _token_pictures(config: Simulation, progress: "Progress") -> dict[str, "Path"]:
     import numpy as np
 
     from measureflow.diagnostics import clusters
@@ -164,7 +143,7 @@ def _token_pictures(config: Simulation, progress: "Progress") -> dict[str, str]:
     if config.movie:
         written["movie"] = progress.path / "movie.gif"
         movie(written["movie"], progress.times, points, space, labels, weights=weights)
-    return {name: str(path) for name, path in written.items()}
+    return written
 
 
 def _title(config: Simulation, n: int, dim: int) -> str:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import parse
+from measureflow.cli.progress import Bar, print_table, print_written
 from measureflow.runs.config import InputError
 from measureflow.runs.training import HeadTraining
 
@@ -41,51 +42,28 @@ def _heads(config: HeadTraining) -> int:
     from measureflow.runs.train import train
 
     console = Console()
-    with _Bar(console, config) as watch:
-        progress = train(config, watch)
-    console.print(_table(progress))
+    with Bar(console, config.time) as bar:
+        progress = train(config, lambda progress: _show(bar, progress))
+    print_table(console, _rows(progress))
     console.print(progress.outcome, soft_wrap=True)
-    console.print(f"{'picture':<8} {_picture(progress)}", highlight=False, soft_wrap=True)
-    console.print(f"{'data':<8} {progress.path / 'data.zarr'}", highlight=False, soft_wrap=True)
+    print_written(console, {"picture": _picture(progress), "data": progress.path / "data.zarr"})
     return 0
 
 
-class _Bar:
-    """A progress bar with the time reached, the risk, the dissipation and the gap."""
-
-    def __init__(self, console, config: HeadTraining):
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        text = TextColumn("t = {task.fields[time]:.4g} of {task.total:.4g}")
-        self.bar = Progress(text, BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(), console=console)
-        self.task = self.bar.add_task("", total=config.time, time=0.0, state="compiling")
-
-    def __enter__(self):
-        return self
-
-    def __call__(self, progress: "Progress") -> None:
-        self.bar.start()
-        if len(progress.times):
-            now = float(progress.times[-1])
-            state = f"risk {progress.risk[-1]:.5g}, dissipation {progress.dissipation[-1]:.3g}, gap {progress.gap:.3g}"
-            self.bar.update(self.task, completed=now, time=now, state=state)
-
-    def __exit__(self, *_) -> None:
-        self.bar.stop()
+def _show(bar: Bar, progress: "Progress") -> None:
+    bar.begin()
+    if len(progress.times):
+        state = f"risk {progress.risk[-1]:.5g}, dissipation {progress.dissipation[-1]:.3g}, gap {progress.gap:.3g}"
+        bar.reach(float(progress.times[-1]), state)
 
 
-def _table(progress: "Progress"):
-    from rich.table import Table
-
-    table = Table(show_header=False, title=None)
-    table.add_row("risk", f"{progress.risk[0]:.6g} to {progress.risk[-1]:.6g}")
-    table.add_row("dissipation", f"{progress.dissipation[0]:.4g} to {progress.dissipation[-1]:.4g}")
-    table.add_row("gap", f"{progress.gap:.4g}, heuristic, among heads no larger than these")
+def _rows(progress: "Progress"):
+    yield "risk", f"{progress.risk[0]:.6g} to {progress.risk[-1]:.6g}"
+    yield "dissipation", f"{progress.dissipation[0]:.4g} to {progress.dissipation[-1]:.4g}"
+    yield "gap", f"{progress.gap:.4g}, heuristic, among heads no larger than these"
     if progress.limit is not None:
-        count = progress.problem.config.limit
-        table.add_row("mean-field limit", f"risk {progress.limit[-1]:.6g} with {count} heads")
-    table.add_row("seconds", f"{progress.seconds:.1f}")
-    return table
+        yield "mean-field limit", f"risk {progress.limit[-1]:.6g} with {progress.problem.config.limit} heads"
+    yield "seconds", f"{progress.seconds:.1f}"
 
 
 def _picture(progress: "Progress") -> str:

@@ -1,8 +1,7 @@
 """A field moves a measure through time.
 
-`leg` is the pure function at the bottom: a field, a measure and times in, frames and a measure out, compiled once per
-shape. `evolve` is one leg with checks around it. `legs` chains legs for everything that needs the host in between; the
-state from one leg to the next is the measure and nothing else.
+`evolve` is one leg with checks around it. `legs` chains legs for everything that needs the host in between; the state from
+one leg to the next is the measure and nothing else.
 """
 
 from collections.abc import Iterator
@@ -18,28 +17,15 @@ from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField
-from measureflow.fields.depth import jumps
 from measureflow.flows import merging
+from measureflow.flows.leg import leg
 from measureflow.flows.noise import Langevin
-from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
-from measureflow.flows.stepping import Settled, largest
-from measureflow.flows.trajectory import (
-    BLOW_UP,
-    DIVERGED,
-    FAILED,
-    OVERFLOW,
-    REACHED,
-    UNDERFLOW,
-    UNSOUND,
-    Outcome,
-    Trajectory,
-)
+from measureflow.flows.solvers import AbstractSolver, AbstractTolerance, Adaptive
+from measureflow.flows.stepping import largest
+from measureflow.flows.trajectory import Trajectory
 from measureflow.measures import AbstractMeasure
 from measureflow.sums import AbstractEngine, Auto
 from measureflow.sums.choice import BELOW_PAIRS
-
-CHECKPOINTS = 32
-"""Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
 
 
 def evolve(
@@ -110,51 +96,6 @@ def _summed(mu: Any, solver: AbstractSolver) -> Any:
     return mu.using(engine.within(float(rtol) / 100 if rtol is not None and checks.concrete(rtol) else None))
 
 
-@eqx.filter_jit
-def leg(
-    field: AbstractField,
-    mu: AbstractMeasure,
-    start: Float[Array, ""],
-    times: Float[Array, " k"],
-    solver: AbstractSolver,
-    kicks: dfx.AbstractSolver | None = None,
-    derivative: dfx.AbstractAdjoint | None = None,
-) -> Trajectory:
-    """Move a measure from a start to given times; `times[0]` may be the start itself.
-
-    The field is seen on the half-open interval up to the last time, where it may jump.
-    """
-    before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(_rate),
-        Settled(solver.method()) if kicks is None else kicks,
-        start,
-        times[-1],
-        None,
-        mu,
-        (field, before_end),
-        saveat=dfx.SaveAt(subs=[dfx.SubSaveAt(ts=times), dfx.SubSaveAt(t1=True)]),
-        stepsize_controller=solver.controller(jnp.concatenate([start[None], times]), jumps(field).astype(times.dtype)),
-        event=dfx.Event(_overflows),
-        adjoint=dfx.RecursiveCheckpointAdjoint(checkpoints=CHECKPOINTS) if derivative is None else derivative,
-        max_steps=None,
-        throw=False,
-    )
-    measures, last = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
-    time = solution.ts[1][0]  # pyright: ignore[reportOptionalSubscript]
-    final = jax.tree.map(lambda leaf: leaf[0], last)
-    speed = largest(_rate(time, final, (field, before_end)))
-    return Trajectory(
-        times=times,
-        measures=measures,
-        final=final,
-        outcome=Outcome(_kind(solution.result, solver, final, speed), time, speed),
-        frames=jnp.sum(times <= time),
-        costs={"steps": solution.stats["num_accepted_steps"], "rejected": solution.stats["num_rejected_steps"]},
-        engine=mu.engine_name,
-    )
-
-
 def legs(
     field: AbstractField,
     mu0: AbstractMeasure,
@@ -216,28 +157,3 @@ def _distance(final: AbstractMeasure, coarse: Trajectory, gain: int) -> Float[Ar
 def precision(tree: PyTree) -> np.dtype:
     """The floating point type of the numbers of a tree."""
     return jnp.result_type(*jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
-
-
-def _rate(t, mu, args):
-    field, before_end = args
-    mu = mu.settle()
-    return mu.transport(lambda xs: field(jnp.minimum(t, before_end), xs, mu))
-
-
-def _overflows(t, mu, args, **_):
-    size = largest(mu)
-    return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & mu.sound())
-
-
-def _kind(result, solver, final, speed):
-    size = largest(final)
-    stuck = result == dfx.RESULTS.dt_min_reached
-    # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
-    fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
-    fixed = isinstance(solver, AbstractFixedStep)
-    event, unsound = result == dfx.RESULTS.event_occurred, jnp.isfinite(size) & ~final.sound()
-    return jnp.select(
-        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, event & unsound, event],
-        [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
-        FAILED,
-    )

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField, Causal
+from measureflow.flows.leg import leg
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import Trajectory
@@ -77,8 +78,6 @@ def merged_leg(
     `costs` tell how many tokens are left and the sum, over the mergers, of the farthest that a token was moved: as measures,
     the cloud and its merged form were never farther apart (in the largest displacement) when they were merged.
     """
-    from measureflow.flows.evolve import leg
-
     merged, t, longest = _duplicates(mu0), start, None
     frames, steps, rejected, path = [], 0, 0, None
     for end in times:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Real
 from numpy.typing import ArrayLike
 
 from measureflow import checks
-from measureflow.measures.density import AbstractDensity, AbstractGrid, check_density, exponential_sums
+from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, exponential_sums
 from measureflow.measures.particles import Particles, as_key
 from measureflow.spaces import Sphere
 from measureflow.sums import Attended, Blockwise
@@ -72,7 +72,7 @@ def meridian(dim: int, degree: int) -> Meridian:
 
 
 @final
-class AxialDensity(AbstractDensity):
+class AxialDensity(AbstractSpectral):
     """A density on the unit sphere of `R^dim` that is symmetric about the first axis.
 
     `values` are densities with respect to the uniform law, at the nodes of `meridian(dim, degree)`. Only fields that keep the
@@ -171,7 +171,7 @@ class AxialDensity(AbstractDensity):
         share = jnp.repeat(jnp.exp(height) * masses, count) / count
         return jnp.tensordot(share, integrand(points), axes=1)
 
-    def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "AxialDensity":
+    def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "AbstractSpectral":
         """The rate of the moments, `∫ p_k'(z) z' dμ`."""
         return self._with(
             jnp.asarray(self.grid.slopes, self.moments.dtype) @ (self.masses * _rise(self.nodes, velocity))
@@ -190,18 +190,6 @@ class AxialDensity(AbstractDensity):
                 "three dimensions, `mf.CircleDensity` in two, or `mf.Particles`."
             )
 
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AxialDensity":
-        """The rate under the heat equation: `-temperature k(k + d - 2)` times the moments."""
-        return self._with(-jnp.asarray(temperature, self.moments.dtype) * self._eigenvalues() * self.moments)
-
-    def heat(self, span: Real[ArrayLike, ""]) -> "AxialDensity":
-        """The density, or a tangent to it, after the heat equation with unit temperature for a span of time."""
-        return self._with(jnp.exp(-jnp.asarray(span, self.moments.dtype) * self._eigenvalues()) * self.moments)
-
-    def settle(self) -> "AxialDensity":
-        """Every sequence of moments is taken as it is."""
-        return self
-
     def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
         """Independent tokens: a height by mass, uniform between the nodes, and a uniform direction about the axis."""
         height_key, turn_key = jax.random.split(as_key(key))
@@ -219,12 +207,11 @@ class AxialDensity(AbstractDensity):
     def _spread(self, masses: Float[Array, " n"]) -> Float[Array, " N"]:
         return jnp.outer(masses, jnp.asarray(self.grid.half_plane.shares, masses.dtype)).ravel()
 
-    def _eigenvalues(self) -> Float[Array, " k"]:
+    @property
+    def eigenvalues(self) -> Float[Array, " k"]:
+        """Those of the polynomials of the height, `k(k + d - 2)`."""
         k = jnp.arange(self.moments.shape[-1], dtype=self.moments.dtype)
         return k * (k + self.dim - 2)
-
-    def _with(self, moments: Float[Array, "*frames k"]) -> "AxialDensity":
-        return eqx.tree_at(lambda mu: mu.moments, self, moments)
 
 
 def _rise(nodes: Float[Array, "n d"], velocity: Callable) -> Float[Array, " n"]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
 from numpy.typing import ArrayLike
 
 from measureflow import checks
-from measureflow.measures.density import NEGATIVE, AbstractDensity, AbstractGrid, check_density
+from measureflow.measures.density import NEGATIVE, AbstractDensity, AbstractGrid, AbstractSpectral, check_density
 from measureflow.measures.particles import Particles, as_key
 from measureflow.spaces import Sphere
 
@@ -54,7 +54,7 @@ def ring(size: int) -> Ring:
 
 
 @final
-class CircleDensity(AbstractDensity):
+class CircleDensity(AbstractSpectral):
     """A density on the circle through its moments `∫ cos(kθ) dμ` and `∫ sin(kθ) dμ`, the two rows of `moments`.
 
     `values` are densities with respect to the angle at equally spaced angles from zero: `2K + 1` of them give `K` moments.
@@ -133,28 +133,16 @@ class CircleDensity(AbstractDensity):
         """Sums are convolutions."""
         return "fourier"
 
-    def transport(self, velocity: Velocity) -> "CircleDensity":
+    def transport(self, velocity: Velocity) -> "AbstractSpectral":
         """The rate of the moments, `m_k' = -ik ∫ v e^{-ikθ} dμ`, and of the filter."""
         cosines, sines = _real(jnp.fft.rfft(self.masses * _speed(self.nodes, velocity))[: self.modes + 1])
         k = jnp.arange(self.modes + 1, dtype=self.moments.dtype)
         damping = 0.0 if self.filter is None else self.modes * (k[None] / self.modes) ** self.filter
         return self._with(jnp.stack([-k * sines, k * cosines]) - jnp.asarray(damping, k.dtype) * self.moments)
 
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "CircleDensity":
-        """The rate under the heat equation: `m_k' = -temperature k² m_k`."""
-        return self._with(-jnp.asarray(temperature, self.moments.dtype) * self._squares() * self.moments)
-
-    def heat(self, span: Real[ArrayLike, ""]) -> "CircleDensity":
-        """The density, or a tangent to it, after the heat equation with unit temperature for a span of time."""
-        return self._with(jnp.exp(-jnp.asarray(span, self.moments.dtype) * self._squares()) * self.moments)
-
     def sound(self) -> Bool[Array, ""]:
         """Whether the density is still resolved; ripples are no harm where a filter keeps them from growing."""
         return self.negative_mass <= (NEGATIVE if self.filter is None else jnp.inf)
-
-    def settle(self) -> "CircleDensity":
-        """Every sequence of moments is taken as it is."""
-        return self
 
     def quantiles(self, n: int) -> Particles:
         """Equally weighted tokens that divide the mass evenly: closer to the density than a sample, by far."""
@@ -175,11 +163,10 @@ class CircleDensity(AbstractDensity):
         places = jnp.interp(shares * below[-1], below, angles)
         return Particles(self.space, jnp.stack([jnp.cos(places), jnp.sin(places)], axis=1))
 
-    def _squares(self) -> Float[Array, "1 k"]:
+    @property
+    def eigenvalues(self) -> Float[Array, "1 k"]:
+        """Those of the waves, `k²`."""
         return jnp.arange(self.modes + 1, dtype=self.moments.dtype)[None] ** 2
-
-    def _with(self, moments: Float[Array, "*frames 2 k"]) -> "CircleDensity":
-        return eqx.tree_at(lambda mu: mu.moments, self, moments)
 
 
 @final

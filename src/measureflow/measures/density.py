@@ -15,7 +15,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Real
+from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
@@ -155,6 +156,32 @@ class AbstractDensity(AbstractMeasure):
             return self.masses, jnp.zeros((), self.masses.dtype)
         top = jax.lax.stop_gradient(self.tilt.max())
         return self.masses * jnp.exp(self.tilt - top), top
+
+
+class AbstractSpectral(AbstractDensity):
+    """A density through its moments against functions that the heat equation only scales."""
+
+    moments: eqx.AbstractVar[Float[Array, "*frames _"]]
+
+    @property
+    @abc.abstractmethod
+    def eigenvalues(self) -> Float[Array, "*_"]:
+        """Those of minus the Laplacian, shaped so that they multiply the moments."""
+
+    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AbstractSpectral":
+        """The rate under the heat equation: minus the temperature times the eigenvalues times the moments."""
+        return self._with(-jnp.asarray(temperature, self.moments.dtype) * self.eigenvalues * self.moments)
+
+    def heat(self, span: Real[ArrayLike, ""]) -> "AbstractSpectral":
+        """The density, or a tangent to it, after the heat equation with unit temperature for a span of time."""
+        return self._with(jnp.exp(-jnp.asarray(span, self.moments.dtype) * self.eigenvalues) * self.moments)
+
+    def settle(self) -> "AbstractSpectral":
+        """Every table of moments is taken as it is."""
+        return self
+
+    def _with(self, moments: Float[Array, "*_"]) -> "AbstractSpectral":
+        return eqx.tree_at(lambda mu: mu.moments, self, moments)
 
 
 def check_density(values: Array, mass: Array) -> None:

@@ -12,16 +12,15 @@ import functools
 from collections.abc import Callable
 from typing import final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.circle import fast_size
-from measureflow.measures.density import AbstractDensity, AbstractGrid, check_density
+from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density
 from measureflow.measures.particles import Particles, as_key
 from measureflow.spaces import Sphere
 
@@ -89,7 +88,7 @@ def globe(degree: int) -> Globe:
 
 
 @final
-class SphereDensity(AbstractDensity):
+class SphereDensity(AbstractSpectral):
     """A density on the usual sphere through its moments with harmonics up to a degree, `(2, degree + 1, degree + 1)`.
 
     `values` are densities with respect to the area at the nodes of `globe(degree)`. The first axis of `moments` has cosines
@@ -158,7 +157,7 @@ class SphereDensity(AbstractDensity):
         """Sums are done by harmonics."""
         return "harmonics"
 
-    def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "SphereDensity":
+    def transport(self, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> "AbstractSpectral":
         """The rate of the moments, `∫ <∇f, v> dμ` for each harmonic `f`."""
         grid, nodes, size = self.grid, self.nodes, self.degree + 1
         v = velocity(nodes)
@@ -167,18 +166,6 @@ class SphereDensity(AbstractDensity):
         along = grid.analyse((self.masses * south)[:, None], grid.slopes[:size, :size])[..., 0]
         around = grid.analyse((self.masses * east)[:, None], grid.turns[:size, :size])[..., 0]
         return self._with(along + jnp.stack([-around[1], around[0]]))
-
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "SphereDensity":
-        """The rate under the heat equation: `-temperature l(l + 1)` times the moments."""
-        return self._with(-jnp.asarray(temperature, self.moments.dtype) * self._eigenvalues() * self.moments)
-
-    def heat(self, span: Real[ArrayLike, ""]) -> "SphereDensity":
-        """The density, or a tangent to it, after the heat equation with unit temperature for a span of time."""
-        return self._with(jnp.exp(-jnp.asarray(span, self.moments.dtype) * self._eigenvalues()) * self.moments)
-
-    def settle(self) -> "SphereDensity":
-        """Every table of moments is taken as it is."""
-        return self
 
     def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
         """Independent tokens, uniform in the cells around nodes drawn by mass; needs a density that is not negative.
@@ -196,12 +183,11 @@ class SphereDensity(AbstractDensity):
         s = jnp.sqrt(1 - z**2)
         return Particles(self.space, jnp.stack([s * jnp.cos(phi), s * jnp.sin(phi), z], axis=1)).settle()
 
-    def _eigenvalues(self) -> Float[Array, "1 l 1"]:
+    @property
+    def eigenvalues(self) -> Float[Array, "1 l 1"]:
+        """Those of the harmonics, `l(l + 1)`."""
         degrees = jnp.arange(self.degree + 1, dtype=self.moments.dtype)
         return (degrees * (degrees + 1))[None, :, None]
-
-    def _with(self, moments: Float[Array, "*frames 2 l m"]) -> "SphereDensity":
-        return eqx.tree_at(lambda mu: mu.moments, self, moments)
 
 
 def _legendre(degree: int, z: np.ndarray) -> np.ndarray:

@@ -1,0 +1,101 @@
+"""A leg: the pure function at the bottom of every flow.
+
+A field, a measure and times in, frames and a measure out, compiled once per shape. How a leg ends is decided here: by
+arriving, or by one of the outcomes of `trajectory`.
+"""
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from measureflow.fields import AbstractField
+from measureflow.fields.depth import jumps
+from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver
+from measureflow.flows.stepping import Settled, largest
+from measureflow.flows.trajectory import (
+    BLOW_UP,
+    DIVERGED,
+    FAILED,
+    OVERFLOW,
+    REACHED,
+    UNDERFLOW,
+    UNSOUND,
+    Outcome,
+    Trajectory,
+)
+from measureflow.measures import AbstractMeasure
+
+CHECKPOINTS = 32
+"""Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
+
+
+@eqx.filter_jit
+def leg(
+    field: AbstractField,
+    mu: AbstractMeasure,
+    start: Float[Array, ""],
+    times: Float[Array, " k"],
+    solver: AbstractSolver,
+    kicks: dfx.AbstractSolver | None = None,
+    derivative: dfx.AbstractAdjoint | None = None,
+) -> Trajectory:
+    """Move a measure from a start to given times; `times[0]` may be the start itself.
+
+    The field is seen on the half-open interval up to the last time, where it may jump.
+    """
+    before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
+    solution = dfx.diffeqsolve(
+        dfx.ODETerm(_rate),
+        Settled(solver.method()) if kicks is None else kicks,
+        start,
+        times[-1],
+        None,
+        mu,
+        (field, before_end),
+        saveat=dfx.SaveAt(subs=[dfx.SubSaveAt(ts=times), dfx.SubSaveAt(t1=True)]),
+        stepsize_controller=solver.controller(jnp.concatenate([start[None], times]), jumps(field).astype(times.dtype)),
+        event=dfx.Event(_overflows),
+        adjoint=dfx.RecursiveCheckpointAdjoint(checkpoints=CHECKPOINTS) if derivative is None else derivative,
+        max_steps=None,
+        throw=False,
+    )
+    measures, last = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
+    time = solution.ts[1][0]  # pyright: ignore[reportOptionalSubscript]
+    final = jax.tree.map(lambda leaf: leaf[0], last)
+    speed = largest(_rate(time, final, (field, before_end)))
+    return Trajectory(
+        times=times,
+        measures=measures,
+        final=final,
+        outcome=Outcome(_kind(solution.result, solver, final, speed), time, speed),
+        frames=jnp.sum(times <= time),
+        costs={"steps": solution.stats["num_accepted_steps"], "rejected": solution.stats["num_rejected_steps"]},
+        engine=mu.engine_name,
+    )
+
+
+def _rate(t, mu, args):
+    field, before_end = args
+    mu = mu.settle()
+    return mu.transport(lambda xs: field(jnp.minimum(t, before_end), xs, mu))
+
+
+def _overflows(t, mu, args, **_):
+    size = largest(mu)
+    return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & mu.sound())
+
+
+def _kind(result, solver, final, speed):
+    size = largest(final)
+    stuck = result == dfx.RESULTS.dt_min_reached
+    # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
+    fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
+    fixed = isinstance(solver, AbstractFixedStep)
+    event, unsound = result == dfx.RESULTS.event_occurred, jnp.isfinite(size) & ~final.sound()
+    return jnp.select(
+        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, event & unsound, event],
+        [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
+        FAILED,
+    )
