@@ -37,6 +37,7 @@ def attend_tangent(average: Average, a: Array, y: Array, log_mass: Array, mean: 
     return moved
 
 
-def outer(y: Float[Array, "n k"], z: Float[Array, "n e"]) -> Float[Array, "n ke"]:
+def outer(y: Float[Array, "*b n k"], z: Float[Array, "*c n e"]) -> Float[Array, "*e n ke"]:
     """All products of a column of one with a column of the other."""
-    return (y[:, :, None] * z[:, None, :]).reshape(len(y), -1)
+    products = y[..., :, None] * z[..., None, :]
+    return products.reshape(*products.shape[:-2], -1)

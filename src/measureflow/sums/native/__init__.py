@@ -106,7 +106,7 @@ class Native(AbstractEngine):
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _attend(threads: int, level: int, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
     shapes = (jax.ShapeDtypeStruct(a.shape[:1], a.dtype), jax.ShapeDtypeStruct(a.shape, a.dtype))
-    call = jax.ffi.ffi_call("measureflow_attend", shapes, vmap_method="sequential")
+    call = jax.ffi.ffi_call("measureflow_attend", shapes, vmap_method="expand_dims")
     log_mass, mean = call(a, y, w, threads=np.int32(threads), level=np.int32(level))
     return log_mass, mean
 

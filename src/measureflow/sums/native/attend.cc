@@ -1,22 +1,14 @@
 // Log mass and tilted mean of weighted sources, for a batch of covectors, on the CPU.
 //
-// The kernel is compiled for three instruction sets and the best one that the machine has is chosen when it runs.
+// The kernel is compiled for three instruction sets and the best one that the machine has is chosen when it runs. Arrays may have
+// leading dimensions: a batch of sums, whose tiles all go to the same threads.
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <limits>
-#include <thread>
-#include <vector>
+#include <memory>
 
-#include "xla/ffi/api/ffi.h"
+#include "kernels.h"
 
-namespace ffi = xla::ffi;
-
-#define INLINE __attribute__((always_inline)) inline
+namespace {
 
 template <typename T>
 struct Integer;
@@ -50,148 +42,120 @@ struct Constants<double> {
       5.550410866481992148e-2,  0.240226506959101562,    0.6931471805599453305,   0.9999999999999999971};
 };
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
-#define VECTOR_BYTES 64
-namespace avx512 {
-#include "kernel.inc"
+// What all tiles of a sum share about its sources: bounds, and the weights both as powers of two and as exponents.
+template <typename T>
+struct Sources {
+  const T *sources, *log_weights;
+  T *exponents, *weights, *weighted;
+  T radius, top_weight, weight_range;
+
+  void prepare(int64_t n, int64_t d) {
+    radius = 0, top_weight = -std::numeric_limits<T>::infinity();
+    T low = std::numeric_limits<T>::infinity();
+    for (int64_t j = 0; j < n; ++j) {
+      T norm = 0;
+      for (int64_t k = 0; k < d; ++k) norm += sources[j * d + k] * sources[j * d + k];
+      radius = norm > radius || norm != norm ? norm : radius;
+      top_weight = std::max(top_weight, log_weights[j]);
+      low = std::min(low, log_weights[j]);
+    }
+    radius = std::sqrt(radius);
+    weight_range = top_weight - low;
+    // Where weights span far, tiles use the exponents alone.
+    const bool products = weight_range < Constants<T>::span && weight_range > 0;
+    for (int64_t j = 0; j < n; ++j) {
+      exponents[j] = (log_weights[j] - top_weight) * Constants<T>::log2e;
+      if (!products) continue;
+      weights[j] = std::exp(log_weights[j] - top_weight);
+      for (int64_t k = 0; k < d; ++k) weighted[j * d + k] = weights[j] * sources[j * d + k];
+    }
+  }
+};
+
+template <typename T>
+struct Problem : Sources<T> {
+  int64_t m, n, d;
+  const T* covectors;
+  T *log_mass, *mean;
+};
+
+// Averages of other values: sum_j e^{<a_i, y_j> + b_i + w_j} z_j, where no exponent is above zero but by rounding.
+template <typename T>
+struct Averages {
+  int64_t m, n, d, e;
+  const T *covectors, *offsets, *sources, *log_weights, *values;
+  T* out;
+};
+
+// So few pairs that a task is not worth asking for.
+constexpr int64_t LEAST_TASK = 1 << 14;
+
+#define KERNEL "kernel.inc"
+#include "levels.inc"
+
+// A thread costs some ten microseconds to start: worth it from about a hundred thousand pairs on.
+int64_t useful(int threads, int64_t pairs) { return std::min<int64_t>(all_cores_unless(threads), 1 + pairs / 100000); }
+
+template <typename T>
+void run_attend(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer log_mass, ffi::AnyBuffer mean,
+                int threads, int level) {
+  const auto batch = log_mass.dimensions();
+  const int64_t m = batch.back(), d = a.dimensions().back(), n = w.dimensions().back();
+  const auto A = members<T>(a, 2, batch), Y = members<T>(y, 2, batch), W = members<T>(w, 1, batch);
+  const auto L = members<T>(log_mass, 1, batch), M = members<T>(mean, 2, batch);
+  const int64_t size = A.size(), workers = useful(threads, size * m * n), width = n * (2 + d);
+  const bool shared = y.element_count() == n * d && w.element_count() == n;
+  std::vector<Sources<T>> sources(shared ? 1 : size);
+  std::unique_ptr<T[]> store(new T[sources.size() * width]);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    T* begin = store.get() + i * width;
+    sources[i] = {Y[i], W[i], begin, begin + n, begin + 2 * n};
+  }
+  in_threads(shared ? 1 : workers, sources, [&](auto& sources, auto& next) {
+    for (int64_t i = next++; i < static_cast<int64_t>(sources.size()); i = next++) sources[i].prepare(n, d);
+  });
+  std::vector<Problem<T>> problems;
+  for (int64_t i = 0; i < size; ++i) problems.push_back({sources[shared ? 0 : i], m, n, d, A[i], L[i], M[i]});
+  AT_LEVEL(level, in_threads(workers, problems, attend_tiles<T>))
 }
-#undef VECTOR_BYTES
-#pragma GCC pop_options
 
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define VECTOR_BYTES 32
-namespace avx2 {
-#include "kernel.inc"
-}
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-#endif
-
-#define VECTOR_BYTES 16
-namespace baseline {
-#include "kernel.inc"
-}
-#undef VECTOR_BYTES
-
-enum Level { BASELINE = 0, AVX2 = 1, AVX512 = 2 };
-
-static int best_level() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return AVX2;
-#endif
-  return BASELINE;
+template <typename T>
+void run_average(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer z, ffi::AnyBuffer out,
+                 int threads, int level) {
+  const auto batch = out.dimensions();
+  const int64_t m = b.dimensions().back(), d = a.dimensions().back(), n = w.dimensions().back(), e = batch.back();
+  const auto A = members<T>(a, 2, batch), B = members<T>(b, 1, batch), Y = members<T>(y, 2, batch);
+  const auto W = members<T>(w, 1, batch), Z = members<T>(z, 2, batch), O = members<T>(out, 2, batch);
+  std::vector<Averages<T>> problems;
+  for (size_t i = 0; i < A.size(); ++i) problems.push_back({m, n, d, e, A[i], B[i], Y[i], W[i], Z[i], O[i]});
+  AT_LEVEL(level, in_threads(useful(threads, A.size() * m * n), problems, average_tiles<T>))
 }
 
-template <typename P, typename F>
-static void in_threads(int threads, const P& p, F work) {
-  std::atomic<int64_t> next{0};
+ffi::Error attend(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
+                  ffi::Result<ffi::AnyBuffer> mean, int32_t threads, int32_t level) {
+  return by_type(a, [&](auto zero) { run_attend<decltype(zero)>(a, y, w, *log_mass, *mean, threads, level); });
+}
+
+ffi::Error average(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer z,
+                   ffi::Result<ffi::AnyBuffer> out, int32_t threads, int32_t level) {
+  return by_type(a, [&](auto zero) { run_average<decltype(zero)>(a, b, y, w, z, *out, threads, level); });
+}
+
+// How many exponentials a second all cores do together.
+template <typename F>
+double rate(F exponentials) {
+  const int threads = all_cores_unless(0);
+  const int64_t rounds = 2000000;
+  std::vector<int64_t> counts(threads);
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back([&] { work(p, next); });
-  work(p, next);
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < threads; ++i) others.emplace_back([&, i] { counts[i] = exponentials(rounds); });
   for (auto& other : others) other.join();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
+  return threads * counts[0] / seconds.count();
 }
 
-// What all tiles share: bounds of the sources, and their weights both as powers of two and as exponents.
-template <typename T, template <typename> class P>
-static P<T> problem(int64_t m, int64_t n, int64_t d, const T* a, const T* y, const T* w, T* log_mass, T* mean,
-                    std::vector<T>& store) {
-  T radius = 0, top = -std::numeric_limits<T>::infinity(), low = std::numeric_limits<T>::infinity();
-  for (int64_t j = 0; j < n; ++j) {
-    T norm = 0;
-    for (int64_t k = 0; k < d; ++k) norm += y[j * d + k] * y[j * d + k];
-    radius = norm > radius || norm != norm ? norm : radius;
-    top = std::max(top, w[j]);
-    low = std::min(low, w[j]);
-  }
-  // Where weights span far, tiles use the exponents alone.
-  const bool products = top - low < Constants<T>::span && top > low;
-  store.resize(n * (products ? 2 + d : 1));
-  T *exponents = store.data(), *weights = exponents + n, *weighted = weights + n;
-  for (int64_t j = 0; j < n; ++j) {
-    exponents[j] = (w[j] - top) * Constants<T>::log2e;
-    if (!products) continue;
-    weights[j] = std::exp(w[j] - top);
-    for (int64_t k = 0; k < d; ++k) weighted[j * d + k] = weights[j] * y[j * d + k];
-  }
-  return {m, n, d, a, y, exponents, weights, weighted, log_mass, mean, std::sqrt(radius), top, top - low};
-}
-
-template <typename T>
-static ffi::Error run(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-                      ffi::Result<ffi::AnyBuffer> mean, int threads, int level) {
-  const int64_t m = a.dimensions()[0], d = a.dimensions()[1], n = y.dimensions()[0];
-  const T *A = a.typed_data<T>(), *Y = y.typed_data<T>(), *W = w.typed_data<T>();
-  T *L = log_mass->typed_data<T>(), *M = mean->typed_data<T>();
-  std::vector<T> store;
-  // A thread costs some ten microseconds to start: worth it from about a hundred thousand pairs on.
-  const int useful = static_cast<int>(std::min<int64_t>(threads, 1 + m * n / 100000));
-  switch (level < 0 ? best_level() : std::min(level, best_level())) {
-#if defined(__x86_64__)
-    case AVX512:
-      in_threads(useful, problem<T, avx512::Problem>(m, n, d, A, Y, W, L, M, store), avx512::work<T>);
-      break;
-    case AVX2:
-      in_threads(useful, problem<T, avx2::Problem>(m, n, d, A, Y, W, L, M, store), avx2::work<T>);
-      break;
-#endif
-    default:
-      in_threads(useful, problem<T, baseline::Problem>(m, n, d, A, Y, W, L, M, store), baseline::work<T>);
-  }
-  return ffi::Error::Success();
-}
-
-static ffi::Error attend(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-                         ffi::Result<ffi::AnyBuffer> mean, int32_t threads, int32_t level) {
-  if (threads < 1) threads = std::max(1u, std::thread::hardware_concurrency());
-  switch (a.element_type()) {
-    case ffi::F32:
-      return run<float>(a, y, w, log_mass, mean, threads, level);
-    case ffi::F64:
-      return run<double>(a, y, w, log_mass, mean, threads, level);
-    default:
-      return ffi::Error::InvalidArgument("measureflow_attend takes float32 or float64");
-  }
-}
-
-template <typename T>
-static ffi::Error run_average(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer z,
-                              ffi::Result<ffi::AnyBuffer> out, int threads, int level) {
-  const int64_t m = a.dimensions()[0], d = a.dimensions()[1], n = y.dimensions()[0], e = z.dimensions()[1];
-  const T *A = a.typed_data<T>(), *B = b.typed_data<T>(), *Y = y.typed_data<T>(), *W = w.typed_data<T>(), *Z = z.typed_data<T>();
-  T* O = out->typed_data<T>();
-  const int useful = static_cast<int>(std::min<int64_t>(threads, 1 + m * n / 100000));
-  switch (level < 0 ? best_level() : std::min(level, best_level())) {
-#if defined(__x86_64__)
-    case AVX512:
-      in_threads(useful, avx512::Averages<T>{m, n, d, e, A, B, Y, W, Z, O}, avx512::average<T>);
-      break;
-    case AVX2:
-      in_threads(useful, avx2::Averages<T>{m, n, d, e, A, B, Y, W, Z, O}, avx2::average<T>);
-      break;
-#endif
-    default:
-      in_threads(useful, baseline::Averages<T>{m, n, d, e, A, B, Y, W, Z, O}, baseline::average<T>);
-  }
-  return ffi::Error::Success();
-}
-
-static ffi::Error average(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer z,
-                          ffi::Result<ffi::AnyBuffer> out, int32_t threads, int32_t level) {
-  if (threads < 1) threads = std::max(1u, std::thread::hardware_concurrency());
-  switch (a.element_type()) {
-    case ffi::F32:
-      return run_average<float>(a, b, y, w, z, out, threads, level);
-    case ffi::F64:
-      return run_average<double>(a, b, y, w, z, out, threads, level);
-    default:
-      return ffi::Error::InvalidArgument("measureflow_average takes float32 or float64");
-  }
-}
+}  // namespace
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_average, average,
                               ffi::Ffi::Bind()
@@ -214,31 +178,18 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_attend, attend,
                                   .Attr<int32_t>("threads")
                                   .Attr<int32_t>("level"));
 
-extern "C" int measureflow_level() { return best_level(); }
-
-template <typename T, typename F>
-static double rate(F exponentials, int lanes) {
-  const int threads = std::max(1u, std::thread::hardware_concurrency());
-  const int64_t rounds = 2000000;
-  std::vector<T> sums(threads);
-  std::vector<std::thread> others;
-  const auto begun = std::chrono::steady_clock::now();
-  for (int i = 0; i < threads; ++i) others.emplace_back([&, i] { sums[i] = exponentials(rounds); });
-  for (auto& other : others) other.join();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
-  return sums[0] > 0 ? threads * rounds * 8.0 * lanes / seconds.count() : 0;
+extern "C" int measureflow_level() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return AVX512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return AVX2;
+#endif
+  return BASELINE;
 }
 
 // How many exponentials a second all cores do, 0 for float and 1 for double: the limit of every exact sum.
 extern "C" double measureflow_limit(int is_double) {
-  switch (best_level()) {
-#if defined(__x86_64__)
-    case AVX512:
-      return is_double ? rate<double>(avx512::exponentials<double>, 8) : rate<float>(avx512::exponentials<float>, 16);
-    case AVX2:
-      return is_double ? rate<double>(avx2::exponentials<double>, 4) : rate<float>(avx2::exponentials<float>, 8);
-#endif
-    default:
-      return is_double ? rate<double>(baseline::exponentials<double>, 2) : rate<float>(baseline::exponentials<float>, 4);
-  }
+  double found = 0;
+  AT_LEVEL(-1, found = is_double ? rate(exponentials<double>) : rate(exponentials<float>))
+  return found;
 }

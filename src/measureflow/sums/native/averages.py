@@ -2,7 +2,7 @@
 
 `average(a, b, y, w, z) = sum_j e^{<a_i, y_j> + b_i + w_j} z_j`, where no exponent may be above zero but by rounding. It is
 linear in `z`; its transpose is the same sum with queries and sources exchanged, and its derivative in the other arguments an
-average of products.
+average of products. Arrays may have leading axes, a batch of sums: the full ones for `z`, and full or 1 for the others.
 """
 
 import jax
@@ -33,11 +33,11 @@ def average(
 
 
 def _shape(a, b, y, w, z, **_):
-    return jax.core.ShapedArray((a.shape[0], z.shape[1]), z.dtype)
+    return jax.core.ShapedArray((*z.shape[:-2], a.shape[-2], z.shape[-1]), z.dtype)
 
 
 def _call(a, b, y, w, z, *, threads, level):
-    shape = jax.ShapeDtypeStruct((len(a), z.shape[1]), z.dtype)
+    shape = jax.ShapeDtypeStruct((*z.shape[:-2], a.shape[-2], z.shape[-1]), z.dtype)
     return jax.ffi.ffi_call("measureflow_average", shape)(
         a, b, y, w, z, threads=np.int32(threads), level=np.int32(level)
     )
@@ -48,20 +48,23 @@ def _jvp(primals, tangents, **options):
     da, db, dy, dw, dz = tangents
 
     def of(values):
-        return average(a, b, y, w, values, **options)
+        return _average.bind(a, b, y, w, values, **options)
 
-    out, d = of(z), y.shape[1]
+    def along(covectors, found):
+        return jnp.einsum("...mk,...mke->...me", covectors, found.reshape(*found.shape[:-1], y.shape[-1], -1))
+
+    out = of(z)
     moved = jnp.zeros_like(out)
     if type(dz) is not ad.Zero:
         moved += of(dz)
     if type(dw) is not ad.Zero:
-        moved += of(dw[:, None] * z)
+        moved += of(dw[..., None] * z)
     if type(db) is not ad.Zero:
-        moved += db[:, None] * out
+        moved += db[..., None] * out
     if type(da) is not ad.Zero:
-        moved += jnp.einsum("mk,mke->me", da, of(outer(y, z)).reshape(len(a), d, -1))
+        moved += along(da, of(outer(y, z)))
     if type(dy) is not ad.Zero:
-        moved += jnp.einsum("mk,mke->me", a, of(outer(dy, z)).reshape(len(a), d, -1))
+        moved += along(a, of(outer(dy, z)))
     return out, moved
 
 
@@ -69,22 +72,20 @@ def _transpose(cotangent, a, b, y, w, z, **options):
     assert ad.is_undefined_primal(z)
     if type(cotangent) is ad.Zero:
         return None, None, None, None, ad.Zero(z.aval)
-    return None, None, None, None, average(y, w, a, b, cotangent, **options)
+    return None, None, None, None, _average.bind(y, w, a, b, cotangent, **options)
 
 
 def _batch(arguments, axes, **options):
     *others, z = arguments
     if all(axis is None for axis in axes[:-1]):
         # The exponentials are shared: values of all members side by side.
-        z = jnp.moveaxis(z, axes[-1], 1)
-        out = _average.bind(*others, z.reshape(len(z), -1), **options)
-        return out.reshape(len(out), *z.shape[1:]), 1
+        z = jnp.moveaxis(z, axes[-1], -2)
+        out = _average.bind(*others, z.reshape(*z.shape[:-2], -1), **options)
+        return out.reshape(*out.shape[:-1], *z.shape[-2:]), out.ndim - 1
     size = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
-    moved = [
-        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-        for x, axis in zip(arguments, axes, strict=True)
-    ]
-    return jax.lax.map(lambda member: _average.bind(*member, **options), tuple(moved)), 0
+    others = [x[None] if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(others, axes, strict=False)]
+    z = jnp.broadcast_to(z, (size, *z.shape)) if axes[-1] is None else jnp.moveaxis(z, axes[-1], 0)
+    return _average.bind(*others, z, **options), 0
 
 
 _average.def_abstract_eval(_shape)

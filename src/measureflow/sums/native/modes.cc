@@ -12,11 +12,6 @@ namespace {
 constexpr double LONGEST = 1e4;  // covectors beyond need more than a thousand modes: marked as missed
 constexpr int REACH = 4;
 
-struct Block {
-  double* moments;
-  double top, off;  // the largest log weight, and how far norms are from 1
-};
-
 struct Series {
   bool equal;
   int top_mode, groups;
@@ -24,16 +19,10 @@ struct Series {
 };
 
 template <typename T>
-struct Circle {
-  int64_t m, n, runs, block;
+struct Circle : Sum<T> {
   int modes;
-  const T *covectors, *sources, *log_weights;
-  T *log_mass, *mean;
-  bool* missed;
   double *shortest, *longest;  // of each run of covectors
-  Block* blocks;
   Series series;
-  double top, total, off, truncation, tolerance;
 };
 
 // I_k(r) / I_{k-1}(r), from its bounds, good to some percent; the error dies out on the way down.
@@ -62,31 +51,8 @@ int modes_needed(double r, double tail) {
   return k;
 }
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
-#define VECTOR_BYTES 64
-namespace avx512 {
-#include "modes.inc"
-}
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define VECTOR_BYTES 32
-namespace avx2 {
-#include "modes.inc"
-}
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-#endif
-
-#define VECTOR_BYTES 16
-namespace baseline {
-#include "modes.inc"
-}
-#undef VECTOR_BYTES
+#define KERNEL "modes.inc"
+#include "levels.inc"
 
 // With c the conjugate direction and m_k the moments, m_{-k} their conjugates, the mass is Re sum_k e_k I_k m_k c^k and the
 // first moment sum_{k >= 0} I_k m_{k+1} c^k plus the conjugate of sum_{k > 0} I_k m_{k-1} c^k; e_0 = 1 and e_k = 2.
@@ -141,22 +107,7 @@ void attend(Circle<T>& p, int64_t threads, F lengths, F moment_blocks, F query_t
   p.truncation = std::max(EPS, 1e-5 * p.tolerance);
   const int top_mode = modes_needed(longest, p.truncation);
   p.modes = top_mode + 2;
-  p.block = std::max(LEAST_BLOCK, (p.n + MOST_BLOCKS - 1) / MOST_BLOCKS);
-  const int64_t count = (p.n + p.block - 1) / p.block, width = 2 * p.modes;
-  std::vector<double> storage(count * width);
-  std::vector<Block> blocks(count);
-  for (int64_t b = 0; b < count; ++b) blocks[b].moments = storage.data() + b * width;
-  p.blocks = blocks.data();
-  in_threads(useful(p.n), p, moment_blocks);
-
-  p.top = -std::numeric_limits<double>::infinity();
-  p.off = 0;
-  for (const Block& block : blocks) p.top = std::max(p.top, block.top), p.off = std::max(p.off, block.off);
-  std::vector<double> moment(width);
-  for (const Block& block : blocks)
-    for (int64_t k = 0; k < width; ++k) moment[k] += std::exp(block.top - p.top) * block.moments[k];
-  p.total = moment[0];
-
+  const auto moment = moments_of(p, 2 * p.modes, useful(p.n), moment_blocks);
   // Lengths that differ by rounding alone are one.
   const bool equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
   const auto coefficients =
@@ -165,54 +116,6 @@ void attend(Circle<T>& p, int64_t threads, F lengths, F moment_blocks, F query_t
   in_threads(useful(p.m), p, query_tiles);
 }
 
-
-template <typename T>
-ffi::Error run(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-               ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance, int threads,
-               int level) {
-  Circle<T> p{};
-  p.m = a.dimensions()[0], p.n = y.dimensions()[0], p.tolerance = tolerance;
-  p.covectors = a.typed_data<T>(), p.sources = y.typed_data<T>(), p.log_weights = w.typed_data<T>();
-  p.log_mass = log_mass->typed_data<T>(), p.mean = mean->typed_data<T>(), p.missed = missed->typed_data<bool>();
-  switch (level < 0 ? measureflow_level() : std::min(level, measureflow_level())) {
-#if defined(__x86_64__)
-    case AVX512:
-      attend(p, threads, avx512::lengths<T>, avx512::moment_blocks<T>, avx512::query_tiles<T>);
-      break;
-    case AVX2:
-      attend(p, threads, avx2::lengths<T>, avx2::moment_blocks<T>, avx2::query_tiles<T>);
-      break;
-#endif
-    default:
-      attend(p, threads, baseline::lengths<T>, baseline::moment_blocks<T>, baseline::query_tiles<T>);
-  }
-  return ffi::Error::Success();
-}
-
-ffi::Error modes(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-                 ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance, int32_t threads,
-                 int32_t level) {
-  if (threads < 1) threads = std::max(1u, std::thread::hardware_concurrency());
-  switch (a.element_type()) {
-    case ffi::F32:
-      return run<float>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
-    case ffi::F64:
-      return run<double>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
-    default:
-      return ffi::Error::InvalidArgument("measureflow_modes takes float32 or float64");
-  }
-}
-
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_modes, modes,
-                              ffi::Ffi::Bind()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Attr<double>("tolerance")
-                                  .Attr<int32_t>("threads")
-                                  .Attr<int32_t>("level"));
+SERIES_HANDLER(measureflow_modes, Circle, attend(p, threads, lengths<T>, moment_blocks<T>, query_tiles<T>))

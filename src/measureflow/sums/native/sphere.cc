@@ -11,11 +11,6 @@ namespace {
 
 constexpr double LONGEST = 256;  // covectors beyond need more than a hundred degrees: marked as missed
 
-struct Block {
-  double* moments;
-  double top, off;  // the largest log weight, and how far norms are from 1
-};
-
 // Degrees and orders in the order of the moments, with the factors of the recurrence that leads from (l, m) to (l + 1, m).
 struct Table {
   int degree, size;
@@ -31,16 +26,10 @@ struct Table {
 };
 
 template <typename T>
-struct Ball {
-  int64_t m, n, runs, block;
-  const T *covectors, *sources, *log_weights;
-  T *log_mass, *mean;
-  bool* missed;
-  Block* blocks;
+struct Ball : Sum<T> {
   const Table* table;
   bool equal;
   const double* coefficients;
-  double top, total, off, truncation, tolerance;
 };
 
 // i_l(r) / i_{l-1}(r), from its bounds, good to some percent; the error dies out on the way down.
@@ -97,31 +86,8 @@ std::vector<double> coefficients(const Table& t, const std::vector<double>& mome
   return out;
 }
 
-#if defined(__x86_64__)
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
-#define VECTOR_BYTES 64
-namespace avx512 {
-#include "sphere.inc"
-}
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define VECTOR_BYTES 32
-namespace avx2 {
-#include "sphere.inc"
-}
-#undef VECTOR_BYTES
-#pragma GCC pop_options
-#endif
-
-#define VECTOR_BYTES 16
-namespace baseline {
-#include "sphere.inc"
-}
-#undef VECTOR_BYTES
+#define KERNEL "sphere.inc"
+#include "levels.inc"
 
 template <typename T, typename F>
 void attend(Ball<T>& p, int64_t threads, F moment_blocks, F query_tiles) {
@@ -141,21 +107,7 @@ void attend(Ball<T>& p, int64_t threads, F moment_blocks, F query_tiles) {
   // A thread costs some ten microseconds to start, and more on a busy machine.
   const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * table.size / 500000); };
   p.runs = (p.m + RUN - 1) / RUN;
-  p.block = std::max(LEAST_BLOCK, (p.n + MOST_BLOCKS - 1) / MOST_BLOCKS);
-  const int64_t count = (p.n + p.block - 1) / p.block, width = 2 * table.size;
-  std::vector<double> storage(count * width), moment(width);
-  std::vector<Block> blocks(count);
-  for (int64_t b = 0; b < count; ++b) blocks[b].moments = storage.data() + b * width;
-  p.blocks = blocks.data();
-  in_threads(useful(p.n), p, moment_blocks);
-
-  p.top = -std::numeric_limits<double>::infinity();
-  p.off = 0;
-  for (const Block& block : blocks) p.top = std::max(p.top, block.top), p.off = std::max(p.off, block.off);
-  for (const Block& block : blocks)
-    for (int64_t k = 0; k < width; ++k) moment[k] += std::exp(block.top - p.top) * block.moments[k];
-  p.total = moment[0];
-
+  const auto moment = moments_of(p, 2 * table.size, useful(p.n), moment_blocks);
   // Lengths that differ by rounding alone are one.
   p.equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
   const auto scale = p.equal ? bessel(longest, degree) : std::vector<double>(degree + 1, 1.0);
@@ -164,53 +116,6 @@ void attend(Ball<T>& p, int64_t threads, F moment_blocks, F query_tiles) {
   in_threads(useful(p.m), p, query_tiles);
 }
 
-template <typename T>
-ffi::Error run(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-               ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance, int threads,
-               int level) {
-  Ball<T> p{};
-  p.m = a.dimensions()[0], p.n = y.dimensions()[0], p.tolerance = tolerance;
-  p.covectors = a.typed_data<T>(), p.sources = y.typed_data<T>(), p.log_weights = w.typed_data<T>();
-  p.log_mass = log_mass->typed_data<T>(), p.mean = mean->typed_data<T>(), p.missed = missed->typed_data<bool>();
-  switch (level < 0 ? measureflow_level() : std::min(level, measureflow_level())) {
-#if defined(__x86_64__)
-    case AVX512:
-      attend(p, threads, avx512::moment_blocks<T>, avx512::query_tiles<T>);
-      break;
-    case AVX2:
-      attend(p, threads, avx2::moment_blocks<T>, avx2::query_tiles<T>);
-      break;
-#endif
-    default:
-      attend(p, threads, baseline::moment_blocks<T>, baseline::query_tiles<T>);
-  }
-  return ffi::Error::Success();
-}
-
-ffi::Error sphere(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-                  ffi::Result<ffi::AnyBuffer> mean, ffi::Result<ffi::AnyBuffer> missed, double tolerance,
-                  int32_t threads, int32_t level) {
-  if (threads < 1) threads = std::max(1u, std::thread::hardware_concurrency());
-  switch (a.element_type()) {
-    case ffi::F32:
-      return run<float>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
-    case ffi::F64:
-      return run<double>(a, y, w, log_mass, mean, missed, tolerance, threads, level);
-    default:
-      return ffi::Error::InvalidArgument("measureflow_sphere takes float32 or float64");
-  }
-}
-
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_sphere, sphere,
-                              ffi::Ffi::Bind()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Attr<double>("tolerance")
-                                  .Attr<int32_t>("threads")
-                                  .Attr<int32_t>("level"));
+SERIES_HANDLER(measureflow_sphere, Ball, attend(p, threads, moment_blocks<T>, query_tiles<T>))
