@@ -5,6 +5,8 @@ import pathlib
 import shutil
 import subprocess
 import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -38,19 +40,14 @@ def compile_kernel(sources: list[pathlib.Path], library: pathlib.Path) -> None:
     import jaxlib
 
     include = pathlib.Path(jaxlib.__file__).parent / "include"
-    partial = library.with_suffix(".partial")
-    flags = [
-        "-O3",
-        "-std=c++17",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-        "-ffp-contract=fast",
-        "-fno-math-errno",
-        "-w",
-        f"-I{include}",
-    ]
-    subprocess.run(
-        [compiler, *flags, *map(str, sources), "-o", str(partial)], check=True, capture_output=True, timeout=300
-    )
-    partial.replace(library)
+    flags = ["-O3", "-std=c++17", "-fPIC", "-pthread", "-ffp-contract=fast", "-fno-math-errno", "-w", f"-I{include}"]
+
+    def run(*words) -> None:
+        subprocess.run([compiler, *flags, *map(str, words)], check=True, capture_output=True, timeout=300)
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        objects = [pathlib.Path(folder, source.stem + ".o") for source in sources]
+        list(pool.map(lambda pair: run("-c", pair[0], "-o", pair[1]), zip(sources, objects, strict=True)))
+        partial = library.with_suffix(".partial")
+        run("-shared", *objects, "-o", partial)
+        partial.replace(library)

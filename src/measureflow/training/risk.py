@@ -5,7 +5,6 @@ cross-entropy. Its first variation is `Psi(theta; mu) = E sum_t <phi_t(theta), s
 For `N` equal heads `N dR/dtheta_i = grad Psi(theta_i; mu)`. Work and memory are linear in the number of heads.
 """
 
-from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -19,10 +18,8 @@ from measureflow import checks
 from measureflow.energies import AbstractEnergy
 from measureflow.flows.evolve import precision
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.training import crowd
 from measureflow.training.heads import AbstractHeads, Theta
-
-BLOCK = 2**25
-"""Numbers that one block of sequences may hold at once: 256 MiB in float64."""
 
 
 @final
@@ -83,9 +80,10 @@ class HeadRisk(AbstractEnergy):
     def logits(self, mu: AbstractMeasure) -> Float[Array, "S T V"]:
         """The average of the features over the heads: `z = ∫ phi dmu`."""
         tokens = self.tokens.astype(precision(mu))
-        mixed = self._by_sequence(
-            lambda x: mu.integrate(jax.vmap(lambda th: self.heads.mix(th, x))), _count(mu), tokens
-        )
+        if isinstance(mu, Particles):
+            mixed = crowd.total(self.heads, mu.points, mu.weights, tokens)
+        else:
+            mixed = mu.integrate(jax.vmap(lambda theta: jax.vmap(lambda x: self.heads.mix(theta, x))(tokens)))
         return mixed @ self.unembedding.astype(mixed.dtype)
 
     def residuals(self, mu: AbstractMeasure) -> Float[Array, "S T V"]:
@@ -104,11 +102,7 @@ class HeadRisk(AbstractEnergy):
 
     def against(self, cotangents: Float[Array, "S T d"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
         """The pairing of what heads compute with given cotangents: `sum_st <(A x U)_st, c_st>`."""
-
-        def one(x, c):
-            return jax.vmap(lambda theta: jnp.vdot(self.heads.mix(theta, x), c))(xs)
-
-        return self._by_sequence(one, len(xs), self.tokens.astype(xs.dtype), cotangents).sum(0)
+        return crowd.pairing(self.heads, xs, self.tokens.astype(xs.dtype), cotangents)
 
     def outer(self, mu: AbstractMeasure, theta: Theta) -> Float[Array, "d d"]:
         """What the best output of a head depends on: `G = E sum_t (A x)_t (softmax(z_t) - y_t)^T W_E^T`.
@@ -136,14 +130,6 @@ class HeadRisk(AbstractEnergy):
         """The same data with another family of heads."""
         return eqx.tree_at(lambda r: r.heads, self, heads)
 
-    def _by_sequence(self, f: Callable[..., Array], heads: int, *sequences: Array) -> Array:
-        """A function of one sequence on all of them, in blocks that keep memory linear in the number of heads."""
-        S, T, d = self.tokens.shape
-        size = max(1, BLOCK // (heads * T * (T + 2 * d)))
-        if size >= S:
-            return jax.vmap(f)(*sequences)
-        return jax.lax.map(jax.checkpoint(lambda pack: f(*pack)), sequences, batch_size=size)
-
 
 @final
 class Ridge(AbstractEnergy):
@@ -168,10 +154,6 @@ class Ridge(AbstractEnergy):
         """The penalty itself."""
         strength, anchor = (jnp.broadcast_to(v.astype(xs.dtype), xs.shape[-1:]) for v in (self.strength, self.anchor))
         return (xs - anchor[None]) ** 2 @ strength / 2
-
-
-def _count(mu: AbstractMeasure) -> int:
-    return len(mu.points) if isinstance(mu, Particles) else 1
 
 
 def _tokens(tokens: ArrayLike | Array, dim: int) -> Float[Array, "S T d"]:

@@ -22,7 +22,16 @@ from measureflow.sums.native import averages
 from measureflow.sums.tangent import attend_tangent
 
 LEVELS = ("baseline", "avx2", "avx512")
-TARGETS = ("measureflow_attend", "measureflow_average", "measureflow_modes", "measureflow_sphere")
+TARGETS = (
+    "measureflow_attend",
+    "measureflow_average",
+    "measureflow_modes",
+    "measureflow_sphere",
+    "measureflow_heads",
+    "measureflow_heads_gradient",
+)
+IN_REGISTERS = 4
+"""Up to this many coordinates a tile of the kernel stays in registers."""
 FEW_COORDINATES = 8
 """Up to this many coordinates derivatives are averages by the kernel; beyond, those of the blockwise sum."""
 

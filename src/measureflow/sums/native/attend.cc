@@ -4,43 +4,11 @@
 // leading dimensions: a batch of sums, whose tiles all go to the same threads.
 
 #include <chrono>
-#include <memory>
 
 #include "kernels.h"
+#include "powers.h"
 
 namespace {
-
-template <typename T>
-struct Integer;
-template <>
-struct Integer<float> {
-  typedef int32_t type;
-};
-template <>
-struct Integer<double> {
-  typedef int64_t type;
-};
-
-// Powers of two on |r| <= 1/2 by the polynomial of least relative error, from the highest degree down: 7.5e-8 in float32
-// and 3.1e-18 in float64, below a rounding error.
-template <typename T>
-struct Constants;
-template <>
-struct Constants<float> {
-  static constexpr float log2e = 1.44269504f, magic = 12582912.0f, least = -125.0f, span = 60.0f;
-  static constexpr int mantissa = 23, degree = 5;
-  static constexpr float poly[degree + 1] = {1.3276472168e-3f, 9.675541331e-3f, 5.5507132729e-2f,
-                                             0.24022119724f,   0.69314696707f,  1.0000000717f};
-};
-template <>
-struct Constants<double> {
-  static constexpr double log2e = 1.4426950408889634, magic = 6755399441055744.0, least = -1021.0, span = 600.0;
-  static constexpr int mantissa = 52, degree = 11;
-  static constexpr double poly[degree + 1] = {
-      4.435280944610336161e-10, 7.074105626245659371e-9, 1.017819803332852766e-7, 1.321543308959462904e-6,
-      1.52527334899608046e-5,   1.540353046251461303e-4, 1.333355814678995032e-3, 9.618129107588335083e-3,
-      5.550410866481992148e-2,  0.240226506959101562,    0.6931471805599453305,   0.9999999999999999971};
-};
 
 // What all tiles of a sum share about its sources: bounds, and the weights both as powers of two and as exponents.
 template <typename T>
@@ -93,17 +61,17 @@ constexpr int64_t LEAST_TASK = 1 << 14;
 #define KERNEL "kernel.inc"
 #include "levels.inc"
 
-// A thread costs some ten microseconds to start: worth it from about a hundred thousand pairs on.
-int64_t useful(int threads, int64_t pairs) { return std::min<int64_t>(all_cores_unless(threads), 1 + pairs / 100000); }
+// A thread costs some microseconds to wake: worth it from about a hundred thousand pairs on.
+int64_t useful(int64_t pairs) { return 1 + pairs / 100000; }
 
 template <typename T>
 void run_attend(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer log_mass, ffi::AnyBuffer mean,
-                int threads, int level) {
+                Helpers helpers, int level) {
   const auto batch = log_mass.dimensions();
   const int64_t m = batch.back(), d = a.dimensions().back(), n = w.dimensions().back();
   const auto A = members<T>(a, 2, batch), Y = members<T>(y, 2, batch), W = members<T>(w, 1, batch);
   const auto L = members<T>(log_mass, 1, batch), M = members<T>(mean, 2, batch);
-  const int64_t size = A.size(), workers = useful(threads, size * m * n), width = n * (2 + d);
+  const int64_t size = A.size(), workers = useful(size * m * n), width = n * (2 + d);
   const bool shared = y.element_count() == n * d && w.element_count() == n;
   std::vector<Sources<T>> sources(shared ? 1 : size);
   std::unique_ptr<T[]> store(new T[sources.size() * width]);
@@ -111,40 +79,40 @@ void run_attend(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBu
     T* begin = store.get() + i * width;
     sources[i] = {Y[i], W[i], begin, begin + n, begin + 2 * n};
   }
-  in_threads(shared ? 1 : workers, sources, [&](auto& sources, auto& next) {
+  helpers.share(shared ? 1 : workers, sources, [=](auto& sources, auto& next) {
     for (int64_t i = next++; i < static_cast<int64_t>(sources.size()); i = next++) sources[i].prepare(n, d);
   });
   std::vector<Problem<T>> problems;
   for (int64_t i = 0; i < size; ++i) problems.push_back({sources[shared ? 0 : i], m, n, d, A[i], L[i], M[i]});
-  AT_LEVEL(level, in_threads(workers, problems, attend_tiles<T>))
+  AT_LEVEL(level, helpers.share(workers, problems, attend_tiles<T>))
 }
 
 template <typename T>
 void run_average(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer z, ffi::AnyBuffer out,
-                 int threads, int level) {
+                 Helpers helpers, int level) {
   const auto batch = out.dimensions();
   const int64_t m = b.dimensions().back(), d = a.dimensions().back(), n = w.dimensions().back(), e = batch.back();
   const auto A = members<T>(a, 2, batch), B = members<T>(b, 1, batch), Y = members<T>(y, 2, batch);
   const auto W = members<T>(w, 1, batch), Z = members<T>(z, 2, batch), O = members<T>(out, 2, batch);
   std::vector<Averages<T>> problems;
   for (size_t i = 0; i < A.size(); ++i) problems.push_back({m, n, d, e, A[i], B[i], Y[i], W[i], Z[i], O[i]});
-  AT_LEVEL(level, in_threads(useful(threads, A.size() * m * n), problems, average_tiles<T>))
+  AT_LEVEL(level, helpers.share(useful(A.size() * m * n), problems, average_tiles<T>))
 }
 
 ffi::Error attend(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::Result<ffi::AnyBuffer> log_mass,
-                  ffi::Result<ffi::AnyBuffer> mean, int32_t threads, int32_t level) {
-  return by_type(a, [&](auto zero) { run_attend<decltype(zero)>(a, y, w, *log_mass, *mean, threads, level); });
+                  ffi::Result<ffi::AnyBuffer> mean, ffi::ThreadPool pool, int32_t threads, int32_t level) {
+  return by_type(a, [&](auto zero) { run_attend<decltype(zero)>(a, y, w, *log_mass, *mean, {pool, threads}, level); });
 }
 
 ffi::Error average(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer z,
-                   ffi::Result<ffi::AnyBuffer> out, int32_t threads, int32_t level) {
-  return by_type(a, [&](auto zero) { run_average<decltype(zero)>(a, b, y, w, z, *out, threads, level); });
+                   ffi::Result<ffi::AnyBuffer> out, ffi::ThreadPool pool, int32_t threads, int32_t level) {
+  return by_type(a, [&](auto zero) { run_average<decltype(zero)>(a, b, y, w, z, *out, {pool, threads}, level); });
 }
 
 // How many exponentials a second all cores do together.
 template <typename F>
 double rate(F exponentials) {
-  const int threads = all_cores_unless(0);
+  const int threads = std::max(1u, std::thread::hardware_concurrency());
   const int64_t rounds = 2000000;
   std::vector<int64_t> counts(threads);
   std::vector<std::thread> others;
@@ -165,6 +133,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_average, average,
                                   .Arg<ffi::AnyBuffer>()
                                   .Arg<ffi::AnyBuffer>()
                                   .Ret<ffi::AnyBuffer>()
+                                  .Ctx<ffi::ThreadPool>()
                                   .Attr<int32_t>("threads")
                                   .Attr<int32_t>("level"));
 
@@ -175,6 +144,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_attend, attend,
                                   .Arg<ffi::AnyBuffer>()
                                   .Ret<ffi::AnyBuffer>()
                                   .Ret<ffi::AnyBuffer>()
+                                  .Ctx<ffi::ThreadPool>()
                                   .Attr<int32_t>("threads")
                                   .Attr<int32_t>("level"));
 

@@ -28,14 +28,14 @@ struct Sum {
 
 // Blocks of sources for `work`, each with so many moments, and the sum of their moments relative to the largest weight.
 template <typename P, typename F>
-std::vector<double> moments_of(P& p, int64_t width, int64_t threads, F work) {
+std::vector<double> moments_of(P& p, int64_t width, Helpers& helpers, int64_t useful, F work) {
   p.block = std::max(LEAST_BLOCK, (p.n + MOST_BLOCKS - 1) / MOST_BLOCKS);
   const int64_t count = (p.n + p.block - 1) / p.block;
   std::vector<double> storage(count * width), moment(width);
   std::vector<Block> blocks(count);
   for (int64_t b = 0; b < count; ++b) blocks[b].moments = storage.data() + b * width;
   p.blocks = blocks.data();
-  in_threads(threads, p, work);
+  helpers.share(useful, p, work);
   p.top = -std::numeric_limits<double>::infinity();
   p.off = 0;
   for (const Block& block : blocks) p.top = std::max(p.top, block.top), p.off = std::max(p.off, block.off);
@@ -45,27 +45,46 @@ std::vector<double> moments_of(P& p, int64_t width, int64_t threads, F work) {
   return moment;
 }
 
-// The sum P<T> from its arrays.
+// The sums P<T> of a batch, from their arrays.
 template <template <typename> class P, typename T>
-P<T> sum_of(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer log_mass, ffi::AnyBuffer mean,
-            ffi::AnyBuffer missed, double tolerance) {
-  P<T> p{};
-  p.m = a.dimensions()[0], p.n = y.dimensions()[0], p.tolerance = tolerance;
-  p.covectors = a.typed_data<T>(), p.sources = y.typed_data<T>(), p.log_weights = w.typed_data<T>();
-  p.log_mass = log_mass.typed_data<T>(), p.mean = mean.typed_data<T>(), p.missed = missed.typed_data<bool>();
-  return p;
+std::vector<P<T>> sums_of(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer log_mass, ffi::AnyBuffer mean,
+                          ffi::AnyBuffer missed, double tolerance) {
+  const auto batch = log_mass.dimensions();
+  const auto A = members<T>(a, 2, batch), Y = members<T>(y, 2, batch), W = members<T>(w, 1, batch);
+  const auto L = members<T>(log_mass, 1, batch), M = members<T>(mean, 2, batch);
+  const auto missing = members<bool>(missed, 1, batch);
+  std::vector<P<T>> sums(A.size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    P<T>& p = sums[i];
+    p.m = batch.back(), p.n = w.dimensions().back(), p.tolerance = tolerance;
+    p.covectors = A[i], p.sources = Y[i], p.log_weights = W[i], p.log_mass = L[i], p.mean = M[i], p.missed = missing[i];
+  }
+  return sums;
 }
 
-// The handler `name` of a series: SUM is its struct and `statement` what attends to a sum `p` of type T by so many threads.
+// Many sums go to threads one by one, few are shared by all threads; `attend` does one with helpers.
+template <typename P, typename F>
+void each(std::vector<P>& sums, ffi::ThreadPool pool, int threads, F attend) {
+  Helpers helpers(pool, threads), none(pool, 1);
+  if (static_cast<int64_t>(sums.size()) < helpers.most) {
+    for (P& p : sums) attend(p, helpers);
+    return;
+  }
+  helpers.share(helpers.most, sums, [&](auto& sums, auto& next) {
+    for (size_t i = next++; i < sums.size(); i = next++) attend(sums[i], none);
+  });
+}
+
+// The handler `name` of a series: SUM is its struct and `statement` attends to a sum `p` of type T with `helpers`.
 #define SERIES_HANDLER(name, SUM, statement)                                                                          \
   static ffi::Error name##_handler(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w,                              \
                                    ffi::Result<ffi::AnyBuffer> log_mass, ffi::Result<ffi::AnyBuffer> mean,            \
-                                   ffi::Result<ffi::AnyBuffer> missed, double tolerance, int32_t asked, int32_t level) { \
-    const int threads = all_cores_unless(asked);                                                                      \
+                                   ffi::Result<ffi::AnyBuffer> missed, ffi::ThreadPool pool, double tolerance,        \
+                                   int32_t threads, int32_t level) {                                                  \
     return by_type(a, [&](auto zero) {                                                                                \
       typedef decltype(zero) T;                                                                                       \
-      auto p = sum_of<SUM, T>(a, y, w, *log_mass, *mean, *missed, tolerance);                                         \
-      AT_LEVEL(level, statement)                                                                                      \
+      auto sums = sums_of<SUM, T>(a, y, w, *log_mass, *mean, *missed, tolerance);                                     \
+      each(sums, pool, threads, [=](auto& p, Helpers& helpers) { AT_LEVEL(level, statement) });                       \
     });                                                                                                               \
   }                                                                                                                   \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(name, name##_handler,                                                                 \
@@ -76,6 +95,7 @@ P<T> sum_of(ffi::AnyBuffer a, ffi::AnyBuffer y, ffi::AnyBuffer w, ffi::AnyBuffer
                                     .Ret<ffi::AnyBuffer>()                                                            \
                                     .Ret<ffi::AnyBuffer>()                                                            \
                                     .Ret<ffi::AnyBuffer>()                                                            \
+                                    .Ctx<ffi::ThreadPool>()                                                           \
                                     .Attr<double>("tolerance")                                                        \
                                     .Attr<int32_t>("threads")                                                         \
                                     .Attr<int32_t>("level"));

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -48,7 +49,10 @@ enum Level { BASELINE = 0, AVX2 = 1, AVX512 = 2 };
 
 namespace {
 
-int all_cores_unless(int threads) { return threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency()); }
+int all_cores_unless(int threads) {
+  static const int cores = std::max(1u, std::thread::hardware_concurrency());  // asking takes ten microseconds
+  return threads > 0 ? threads : cores;
+}
 
 // Work takes its tasks from a common counter until there are none.
 template <typename P, typename F>
@@ -59,6 +63,34 @@ void in_threads(int64_t threads, P& p, F work) {
   work(p, next);
   for (auto& other : others) other.join();
 }
+
+// Threads that help with a sum: those of XLA's pool, which are there already. `threads` 0 asks for all of them.
+struct Helpers {
+  Helpers(ffi::ThreadPool pool, int threads) : pool(pool), most(threads > 0 ? threads : pool.num_threads()) {}
+
+  // Work takes its tasks from a common counter until there are none. A helper that comes late, because the machine is busy, finds
+  // the work closed; nobody waits for it.
+  template <typename P, typename F>
+  void share(int64_t useful, P& p, F work) {
+    struct State {
+      std::atomic<int64_t> next{0}, busy{0};
+      std::atomic<bool> closed{false};
+    };
+    const auto state = std::make_shared<State>();
+    for (int64_t i = 1; i < std::min(useful, most); ++i)
+      pool.Schedule([state, work, &p] {
+        ++state->busy;
+        if (!state->closed) work(p, state->next);
+        --state->busy;
+      });
+    work(p, state->next);
+    state->closed = true;
+    while (state->busy > 0) std::this_thread::yield();
+  }
+
+  ffi::ThreadPool pool;
+  const int64_t most;
+};
 
 // Calls a generic function with a zero of the type of an array.
 template <typename F>

@@ -92,30 +92,30 @@ std::vector<double> trigonometric(const std::vector<double>& moment, const std::
 }
 
 template <typename T, typename F>
-void attend(Circle<T>& p, int64_t threads, F lengths, F moment_blocks, F query_tiles) {
-  // A thread costs some ten microseconds to start, and more on a busy machine.
-  const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * p.modes / 500000); };
+void attend(Circle<T>& p, Helpers& helpers, F lengths, F moment_blocks, F query_tiles) {
+  // A thread costs some microseconds to wake, and more on a busy machine.
+  const auto useful = [&](int64_t tokens) { return 1 + tokens * p.modes / 500000; };
   p.modes = 1;
   p.runs = (p.m + RUN - 1) / RUN;
   std::vector<double> ends(2 * p.runs);
   p.shortest = ends.data();
   p.longest = ends.data() + p.runs;
-  in_threads(useful(p.m), p, lengths);
+  helpers.share(useful(p.m), p, lengths);
   const double shortest = *std::min_element(p.shortest, p.shortest + p.runs);
   const double longest = std::min(LONGEST, *std::max_element(p.longest, p.longest + p.runs));
 
   p.truncation = std::max(EPS, 1e-5 * p.tolerance);
   const int top_mode = modes_needed(longest, p.truncation);
   p.modes = top_mode + 2;
-  const auto moment = moments_of(p, 2 * p.modes, useful(p.n), moment_blocks);
+  const auto moment = moments_of(p, 2 * p.modes, helpers, useful(p.n), moment_blocks);
   // Lengths that differ by rounding alone are one.
   const bool equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
   const auto coefficients =
       equal ? trigonometric(moment, bessel(longest, top_mode)) : polynomials(moment, top_mode);
   p.series = {equal, top_mode, (top_mode + REACH) / (2 * REACH + 1) + 1, coefficients.data()};
-  in_threads(useful(p.m), p, query_tiles);
+  helpers.share(useful(p.m), p, query_tiles);
 }
 
 }  // namespace
 
-SERIES_HANDLER(measureflow_modes, Circle, attend(p, threads, lengths<T>, moment_blocks<T>, query_tiles<T>))
+SERIES_HANDLER(measureflow_modes, Circle, attend(p, helpers, lengths<T>, moment_blocks<T>, query_tiles<T>))

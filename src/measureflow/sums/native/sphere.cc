@@ -90,7 +90,7 @@ std::vector<double> coefficients(const Table& t, const std::vector<double>& mome
 #include "levels.inc"
 
 template <typename T, typename F>
-void attend(Ball<T>& p, int64_t threads, F moment_blocks, F query_tiles) {
+void attend(Ball<T>& p, Helpers& helpers, F moment_blocks, F query_tiles) {
   double shortest = std::numeric_limits<double>::infinity(), longest = 0;
   for (int64_t i = 0; i < p.m; ++i) {
     const double x = p.covectors[3 * i], y = p.covectors[3 * i + 1], z = p.covectors[3 * i + 2], s = x * x + y * y + z * z;
@@ -104,18 +104,18 @@ void attend(Ball<T>& p, int64_t threads, F moment_blocks, F query_tiles) {
   const int degree = degree_needed(longest, p.truncation);
   const Table table(degree + 1);
   p.table = &table;
-  // A thread costs some ten microseconds to start, and more on a busy machine.
-  const auto useful = [&](int64_t tokens) { return std::min(threads, 1 + tokens * table.size / 500000); };
+  // A thread costs some microseconds to wake, and more on a busy machine.
+  const auto useful = [&](int64_t tokens) { return 1 + tokens * table.size / 500000; };
   p.runs = (p.m + RUN - 1) / RUN;
-  const auto moment = moments_of(p, 2 * table.size, useful(p.n), moment_blocks);
+  const auto moment = moments_of(p, 2 * table.size, helpers, useful(p.n), moment_blocks);
   // Lengths that differ by rounding alone are one.
   p.equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
   const auto scale = p.equal ? bessel(longest, degree) : std::vector<double>(degree + 1, 1.0);
   const auto factors = coefficients(table, moment, scale);
   p.coefficients = factors.data();
-  in_threads(useful(p.m), p, query_tiles);
+  helpers.share(useful(p.m), p, query_tiles);
 }
 
 }  // namespace
 
-SERIES_HANDLER(measureflow_sphere, Ball, attend(p, threads, moment_blocks<T>, query_tiles<T>))
+SERIES_HANDLER(measureflow_sphere, Ball, attend(p, helpers, moment_blocks<T>, query_tiles<T>))

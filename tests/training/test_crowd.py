@@ -1,0 +1,131 @@
+"""Many heads at once: the kernel and the XLA program agree, in values and in derivatives of every kind."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from measureflow.sums import native
+from measureflow.sums.native import heads as kernel
+from measureflow.training import FullHeads, ScoreHeads, crowd
+
+needs_kernel = pytest.mark.skipif(not native.available(), reason="the native kernel is not built here")
+ROUNDING = {"float32": 3e-6, "float64": 1e-14}
+"""A few tens of roundings: sums over at most 32 tokens and 16 coordinates, relative to the largest entry."""
+
+
+def draw(n, S, T, heads, dtype="float64", scale=1.0):
+    rng = np.random.default_rng(n)
+    shapes = (n, heads.size), (n,), (S, T, heads.dim), (S, T, heads.dim)
+    points, weights, tokens, cotangents = (jnp.asarray(rng.standard_normal(shape), dtype) for shape in shapes)
+    return scale * points, weights, tokens, cotangents
+
+
+def agree(found, expected, tolerance):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, atol=tolerance * float(jnp.abs(other).max()), rtol=0)
+
+
+@needs_kernel
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("n", "S", "T", "d", "k", "v"),
+    [(1, 1, 1, 1, 1, 1), (37, 2, 9, 5, 3, 2), (70, 11, 4, 3, 1, 4), (16, 1, 32, 16, 4, 4)],
+)
+def test_the_kernel_computes_heads_and_their_slopes(n, S, T, d, k, v, level, dtype):
+    heads = FullHeads(d, k, v)
+    points, weights, tokens, cotangents = draw(n, S, T, heads, dtype)
+    options = {"key_dim": k, "value_dim": v, "level": level}
+    found = kernel.total(points, weights, tokens, **options), kernel.gradient(points, tokens, cotangents, **options)
+    expected = jax.jit(lambda p, w, x, c: (crowd._plain_total(heads, p, w, x), crowd._plain_slopes(heads, p, x, c)))(
+        points, weights, tokens, cotangents
+    )
+    agree(found, expected, ROUNDING[dtype])
+
+
+@needs_kernel
+def test_very_sharp_attention_neither_overflows_nor_divides_by_zero():
+    heads = FullHeads(4, 2, 2)
+    points, weights, tokens, cotangents = draw(20, 2, 6, heads, scale=40.0)
+    agree(crowd.total(heads, points, weights, tokens), crowd._plain_total(heads, points, weights, tokens), 1e-12)
+    slopes = kernel.gradient(points, tokens, cotangents, key_dim=2, value_dim=2)
+    # Scores of a few thousand lose that many roundings before the exponential.
+    agree(slopes, crowd._plain_slopes(heads, points, tokens, cotangents), 1e-11)
+
+
+@needs_kernel
+def test_the_number_of_threads_changes_no_bit():
+    heads = FullHeads(8, 4, 4)
+    points, weights, tokens, _ = draw(700, 3, 8, heads)
+    one, four = (kernel.total(points, weights, tokens, key_dim=4, value_dim=4, threads=k) for k in (1, 4))
+    assert (one == four).all()
+
+
+@needs_kernel
+def test_a_number_that_is_not_finite_stays_so():
+    heads = FullHeads(3, 2, 2)
+    points, _, tokens, cotangents = draw(20, 1, 5, heads)
+    slopes = kernel.gradient(points.at[7, 0].set(jnp.nan), tokens, cotangents, key_dim=2, value_dim=2)
+    assert jnp.isnan(slopes[7]).any()
+    assert jnp.isfinite(jnp.delete(slopes, 7, axis=0)).all()
+
+
+HEADS = FullHeads(5, 3, 2)
+
+
+def pairings(plain):
+    f = crowd._plain_pairing if plain else crowd.pairing
+    return lambda points, tokens, cotangents: f(HEADS, points, tokens, cotangents)
+
+
+def totals(plain):
+    f = crowd._plain_total if plain else crowd.total
+    return lambda points, tokens, cotangents: f(HEADS, points, cotangents[0, :, 0] @ jnp.ones((7, 20)), tokens)
+
+
+def square(f):
+    return lambda *arguments: jnp.sum(f(*arguments) ** 2)
+
+
+TRANSFORMED = {
+    "value": lambda f: f,
+    "forward": lambda f: lambda *x: jax.jvp(f, x, tuple(y[::-1] for y in x)),
+    "reverse": lambda f: jax.grad(square(f), (0, 1, 2)),
+    "forward over reverse": lambda f: lambda *x: jax.jvp(jax.grad(square(f)), x, tuple(y[::-1] for y in x)),
+    "reverse over reverse": lambda f: jax.grad(square(jax.grad(square(f))), (0, 1)),
+    "batch": lambda f: lambda p, x, c: jax.vmap(f, (0, None, 0))(jnp.stack([p, 2 * p]), x, jnp.stack([c, -c])),
+}
+
+
+@needs_kernel
+@pytest.mark.parametrize("make", [pairings, totals])
+@pytest.mark.parametrize("transformed", TRANSFORMED.values(), ids=TRANSFORMED.keys())
+def test_derivatives_of_both_modes_and_batches_are_those_of_the_xla_program(make, transformed):
+    points, _, tokens, cotangents = draw(20, 3, 7, HEADS)
+    found, expected = (jax.jit(transformed(make(plain)))(points, tokens, cotangents) for plain in (False, True))
+    agree(found, expected, 1e-12)  # products of up to four factors, each with some tens of roundings
+
+
+@pytest.mark.parametrize(
+    ("heads", "native_call"),
+    [(FullHeads(3, 2, 2), True), (ScoreHeads(np.eye(3)), False), (FullHeads(64, 32, 33), False)],
+)
+def test_full_heads_of_ordinary_size_go_through_the_kernel(heads, native_call):
+    points, weights, tokens, _ = draw(3, 2, 4, heads)
+    program = str(jax.make_jaxpr(lambda p: crowd.total(heads, p, weights, tokens))(points))
+    assert ("ffi_call" in program) == (native_call and native.available())
+
+
+@needs_kernel
+def test_a_batch_of_heads_with_common_data_is_one_call():
+    points, _, tokens, cotangents = draw(12, 2, 4, HEADS)
+
+    def search(points):
+        return jax.vmap(jax.grad(lambda theta: crowd.pairing(HEADS, theta[None], tokens, cotangents)[0]))(points)
+
+    program = str(jax.make_jaxpr(search)(points))
+    assert program.count("ffi_call") == 1
+    assert "scan" not in program
+    agree(search(points), crowd._plain_slopes(HEADS, points, tokens, cotangents), ROUNDING["float64"])
