@@ -50,7 +50,10 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
 
 
 def test_bad_input_gets_a_sentence(capsys):
-    assert "is beyond the stability limit" in complaint(capsys, "heads", "--step", "5")
+    for optimiser in ("sgd", "momentum", "langevin"):
+        assert "is beyond the stability limit" in complaint(capsys, "heads", "--step", "5", "--optimiser", optimiser)
+    words = ["heads", "--optimiser", "langevin", "--profile", "inverse"]
+    assert "`profile` must be constant for langevin" in complaint(capsys, *words)
     assert "there is no file 'nowhere'" in complaint(capsys, "heads", "--data", "nowhere")
     assert "`length` is for text" in complaint(capsys, "heads", "--length", "3")
     assert "is not a training run" in complaint(capsys, "certify", "nowhere")

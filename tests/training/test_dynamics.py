@@ -69,6 +69,19 @@ def test_the_limit_is_where_descent_stops_to_descend():
         assert (jnp.abs(path.final.points).max() > jnp.abs(MU.points).max()) == grows
 
 
+@pytest.mark.parametrize("friction", [1.0, 8.0])
+def test_the_limit_of_momentum_is_where_oscillations_grow_or_fast_modes_overshoot(friction):
+    # A ridge of strength 4 has the curvature 8: friction 1 oscillates, and the limit is 1/8; friction 8 does not, and its
+    # faster mode is 4 + sqrt(8).
+    field = training.HeavyBall(training.Descent(training.Ridge(4.0)), friction)
+    start = training.extended(MU, 1)
+    limit = training.step_limit(field, start)
+    assert limit == pytest.approx(1 / 8 if friction == 1.0 else 2 / (4 + 8**0.5))
+    for step, grows in ((0.97 * limit, False), (1.03 * limit, True)):
+        path = mf.evolve(field, start, [0.0, 400 * step], mf.Euler(step))
+        assert (jnp.abs(path.final.points).max() > jnp.abs(start.points).max()) == grows
+
+
 def test_momentum_loses_energy_to_friction():
     friction, field = 0.5, training.Descent(RISK, factor=1.0)
     path = mf.evolve(

@@ -270,7 +270,7 @@ class Simulation(BaseModel):
         values = {name: value for name, value in self.model_dump(exclude_none=True).items() if name in asked}
         for name in ("out", "force", *(("beta",) if self.matrices is not None else ())):
             values.pop(name, None)
-        return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+        return as_toml(values)
 
 
 def read(schema: type[Schema], words: dict[str, Any], file: str | None = None) -> Schema:
@@ -312,7 +312,12 @@ def _sentence(problem: Any, schema: type[BaseModel]) -> str:
             return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
 
 
-def _toml(value: Any) -> str:
+def as_toml(values: dict[str, Any]) -> str:
+    """Names and values as lines of a TOML file."""
+    return "".join(f"{name} = {_word(value)}\n" for name, value in values.items())
+
+
+def _word(value: Any) -> str:
     match value:
         case bool():
             return str(value).lower()

@@ -12,18 +12,25 @@ counts. Readers look only at the frames it names.
 """
 
 import contextlib
+import importlib.metadata
 import json
 import os
+import platform
 import shutil
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 import zarr
 
 from measureflow.measures import AbstractMeasure
+from measureflow.runs.config import InputError
+
+PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
 
 Layout = dict[str, dict[str, int]]
 """The arrays of a frame, each with the names and sizes of its dimensions; none for a number."""
@@ -53,6 +60,15 @@ class RunFolder:
         for name, (dimension, values) in fixed.items():
             self._data.create_array(name, data=np.asarray(values, np.float64), dimension_names=(dimension,))
         self.save_info({"outcome": "Running."})
+
+    @staticmethod
+    def asked_for(config: Any, command: str, **shape: Any) -> "RunFolder":
+        """The folder that a configuration asks for with `out` and `force`, or a new one named after the command."""
+        path = Path(config.out) if config.out is not None else free_name(Path("runs", command))
+        try:
+            return RunFolder.create(path, config.to_toml(), force=config.force, **shape)
+        except OSError as error:
+            raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
 
     @staticmethod
     def create(path: Path, config: str, *, force: bool = False, **shape: Any) -> "RunFolder":
@@ -101,6 +117,15 @@ class RunFolder:
         array = self._data[name]
         assert isinstance(array, zarr.Array)
         return array
+
+
+def environment() -> dict[str, Any]:
+    """The versions and the machine that a result depends on, for `run.json`."""
+    return {
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
+        "platform": platform.platform(),
+        "device": jax.devices()[0].device_kind,
+    }
 
 
 def is_run(path: Path) -> bool:

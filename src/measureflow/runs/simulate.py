@@ -1,8 +1,5 @@
 """Run a simulation leg by leg into a folder."""
 
-import importlib.metadata
-import platform
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,18 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from measureflow.fields import SinkhornAttention
 from measureflow.flows import Outcome, Trajectory
 from measureflow.flows.evolve import error_estimate
 from measureflow.runs.build import Problem, build
-from measureflow.runs.config import InputError, Simulation
-from measureflow.runs.folder import RunFolder, free_name
+from measureflow.runs.config import Simulation
+from measureflow.runs.folder import RunFolder, environment
 from measureflow.runs.kinds import KINDS
-
-PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
 
 
 @dataclass
@@ -45,12 +39,20 @@ def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda prog
     Bad input raises `InputError` before any folder is made. An interruption keeps every leg that was saved.
     """
     problem = build(config)
-    folder = _folder(config, problem)
+    kind = KINDS[config.measure]
+    folder = RunFolder.asked_for(
+        config,
+        "simulate",
+        frames=config.frame_count,
+        frames_per_leg=config.frames_per_leg,
+        layout=kind.layout(problem),
+        fixed=kind.fixed(problem.start),
+    )
     begun = time.perf_counter()
     progress = Progress(folder.path, problem.seen, problem.start, problem.start)
     watch(progress)
     try:
-        for path in _in_thread(problem.legs()):
+        for path in in_thread(problem.legs()):
             _save(folder, progress, path, problem, config)
             progress.seconds = time.perf_counter() - begun
             watch(progress)
@@ -65,23 +67,6 @@ def simulate(config: Simulation, watch: Callable[[Progress], None] = lambda prog
     folder.finish()
     folder.save_info(_info(config, progress, str(progress.outcome)))
     return progress
-
-
-def _folder(config: Simulation, problem: Problem) -> RunFolder:
-    path = Path(config.out) if config.out is not None else free_name(Path("runs", "simulate"))
-    kind = KINDS[config.measure]
-    try:
-        return RunFolder.create(
-            path,
-            config.to_toml(),
-            force=config.force,
-            frames=config.frame_count,
-            frames_per_leg=config.frames_per_leg,
-            layout=kind.layout(problem),
-            fixed=kind.fixed(problem.start),
-        )
-    except OSError as error:
-        raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
 
 
 def _save(folder: RunFolder, progress: Progress, path: Trajectory, problem: Problem, config: Simulation) -> None:
@@ -106,7 +91,7 @@ def _error(problem: Problem, progress: Progress) -> float:
     return float(error_estimate(problem.field, *ends, problem.solver, problem.kicks, problem.config.merge))
 
 
-def _in_thread(items):
+def in_thread(items):
     """Compute each item in a worker, so that an interruption reaches us while a leg runs."""
     with ThreadPoolExecutor(1) as worker:
         try:
@@ -125,7 +110,4 @@ def _info(config: Simulation, progress: Progress, outcome: str) -> dict[str, Any
         "stats": progress.stats,
         "seconds": round(progress.seconds, 3),
         "frames": len(progress.times),
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
-        "platform": platform.platform(),
-        "device": jax.devices()[0].device_kind,
-    }
+    } | environment()

@@ -18,10 +18,10 @@ from measureflow.flows import AbstractSolver, Adaptive, Euler, Trajectory, legs
 from measureflow.flows.evolve import prepared
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.runs.config import InputError, read
-from measureflow.runs.folder import RunFolder, free_name, is_run
+from measureflow.runs.folder import RunFolder, environment, is_run
 from measureflow.runs.reading import Run
-from measureflow.runs.simulate import _in_thread
-from measureflow.runs.training import STEPPED, HeadTraining
+from measureflow.runs.simulate import in_thread
+from measureflow.runs.training import HeadTraining
 from measureflow.spaces import Product
 from measureflow.training import (
     Adam,
@@ -66,6 +66,13 @@ class Problem(NamedTuple):
         assert isinstance(mu, Particles)
         parts = PARTS.get(self.config.optimiser, 1)
         return mu if parts == 1 else marginal(mu, parts)
+
+    @property
+    def limited(self) -> Descent | HeavyBall | None:
+        """The field whose curvature limits the step, where steps are fixed and a limit is known."""
+        if self.config.optimiser in ("descent", "sgd", "langevin"):
+            return self.descent
+        return self.field if isinstance(self.field, HeavyBall) else None
 
     def legs(self):
         """The legs of the run."""
@@ -134,11 +141,19 @@ def train(config: HeadTraining, watch: Callable[[Progress], None] = lambda progr
     """Train, save each leg as it comes, and report to `watch` after each; stiffness beyond the step ends the run."""
     problem = build(config)
     _check_step(problem)
-    folder = _folder(config, problem)
+    n, dim = problem.start.points.shape
+    folder = RunFolder.asked_for(
+        config,
+        "train",
+        frames=len(problem.times),
+        frames_per_leg=config.frames_per_leg,
+        layout={"points": {"token": n, "coordinate": dim}} | {name: {} for name in SERIES},
+        fixed={"weights": ("token", np.asarray(problem.start.weights))},
+    )
     progress, begun = Progress(folder.path, problem, problem.start), time.perf_counter()
     watch(progress)
     try:
-        for path in _in_thread(problem.legs()):
+        for path in in_thread(problem.legs()):
             _save(folder, progress, path)
             progress.seconds = time.perf_counter() - begun
             watch(progress)
@@ -157,28 +172,11 @@ def train(config: HeadTraining, watch: Callable[[Progress], None] = lambda progr
 
 def _check_step(problem: Problem) -> None:
     """Refuse a step beyond the stability limit of the start, before any folder is made."""
-    if problem.config.optimiser in STEPPED:
+    if problem.limited is not None:
         try:
-            check_step(problem.descent, problem.start, problem.config.step)
+            check_step(problem.limited, problem.start, problem.config.step)
         except ValueError as error:
             raise InputError(str(error)) from None
-
-
-def _folder(config: HeadTraining, problem: Problem) -> RunFolder:
-    path = Path(config.out) if config.out is not None else free_name(Path("runs", "train"))
-    n, dim = problem.start.points.shape
-    try:
-        return RunFolder.create(
-            path,
-            config.to_toml(),
-            force=config.force,
-            frames=len(problem.times),
-            frames_per_leg=config.frames_per_leg,
-            layout={"points": {"token": n, "coordinate": dim}} | {name: {} for name in SERIES},
-            fixed={"weights": ("token", np.asarray(problem.start.weights))},
-        )
-    except OSError as error:
-        raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
 
 
 def _save(folder: RunFolder, progress: Progress, path: Trajectory) -> None:
@@ -210,9 +208,9 @@ def _risks(energy: AbstractEnergy, measures):
 def _too_stiff(progress: Progress) -> bool:
     """Whether the heads have become too stiff for the step; the outcome then says so, with the limit."""
     problem, now = progress.problem, float(progress.times[-1])
-    if problem.config.optimiser not in STEPPED or not progress.ok:
+    if problem.limited is None or not progress.ok:
         return False
-    limit = step_limit(problem.descent, progress.final, now)
+    limit = step_limit(problem.limited, progress.final, now)
     if problem.config.step <= limit:
         return False
     progress.ok = False
@@ -248,7 +246,7 @@ def _info(progress: Progress) -> dict:
         "risk": float(progress.risk[-1]),
         "dissipation": float(progress.dissipation[-1]),
         "gap": progress.gap,
-    }
+    } | environment()
 
 
 def reopen(path: str) -> tuple[Problem, Particles]:

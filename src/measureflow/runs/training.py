@@ -14,11 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from measureflow.runs.config import Positive, _toml
+from measureflow.runs.config import Positive, as_toml
 
 FIXTURES = ("f1", "f2")
-STEPPED = ("descent", "sgd")
-"""The ways of training whose step has a stability limit."""
 
 
 class HeadTraining(BaseModel):
@@ -60,6 +58,8 @@ class HeadTraining(BaseModel):
 
     @model_validator(mode="after")
     def _agree(self) -> "HeadTraining":
+        if self.optimiser == "langevin" and self.profile != "constant":
+            raise ValueError("`profile` must be constant for langevin, whose noise does not change in time")
         if self.data not in FIXTURES:
             return self
         if given := {"dim", "head_dim", "length", "windows"} & self.model_fields_set:
@@ -70,4 +70,4 @@ class HeadTraining(BaseModel):
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
         asked = (self.model_fields_set | {"data", "heads", "optimiser", "step", "time", "seed"}) - {"out", "force"}
         values = self.model_dump(exclude_none=True, include=asked)
-        return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+        return as_toml(values)

@@ -222,8 +222,8 @@ def sgd(
     return evolve(field, mu, times, Euler(field.step))
 
 
-def check_step(field: Descent, mu: Particles, step: float, t: float = 0.0) -> None:
-    """Refuse a step beyond the stability limit of explicit descent."""
+def check_step(field: Descent | HeavyBall, mu: Particles, step: float, t: float = 0.0) -> None:
+    """Refuse a step beyond the stability limit of the explicit method."""
     limit = step_limit(field, mu, t)
     if step > limit:
         raise ValueError(
@@ -232,9 +232,22 @@ def check_step(field: Descent, mu: Particles, step: float, t: float = 0.0) -> No
         )
 
 
-def step_limit(field: Descent, mu: Particles, t: float = 0.0) -> float:
-    """The longest stable step: `2 / (2 xi lambda)` with the largest curvature `lambda` of the risk of the heads."""
-    return 2 / max(float(field.speed(t)) * stiffness(field.energy, mu), np.finfo(float).tiny)
+def step_limit(field: Descent | HeavyBall, mu: Particles, t: float = 0.0) -> float:
+    """The longest stable step of the Euler method, from the largest curvature `k = 2 xi lambda` of the risk of the heads.
+
+    `2/k` for descent. With friction `g` the modes are the roots of `z^2 + g z + k`: the limit is `g/k` where they oscillate,
+    and `2/|z|` for the faster one where they do not.
+    """
+    if isinstance(field, Descent):
+        return 2 / _curvature(field, mu, t)
+    if not isinstance(field.field, Descent):
+        raise TypeError(f"`field` must have a descent of known curvature; got {type(field.field).__name__}.")
+    k, half = _curvature(field.field, marginal(mu, 2), t), float(field.friction) / 2
+    return 2 * half / k if half**2 < k else 2 / (half + (half**2 - k) ** 0.5)
+
+
+def _curvature(field: Descent, mu: Particles, t: float) -> float:
+    return max(float(field.speed(t)) * stiffness(field.energy, mu), float(np.finfo(float).tiny))
 
 
 def stiffness(energy: AbstractEnergy, mu: Particles, iterations: int = 30) -> float:
