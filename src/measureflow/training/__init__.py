@@ -3,7 +3,6 @@
 from measureflow.training import fixtures as fixtures
 from measureflow.training.certificates import Certificate as Certificate
 from measureflow.training.certificates import Optimum as Optimum
-from measureflow.training.certificates import best_response as best_response
 from measureflow.training.certificates import certify as certify
 from measureflow.training.certificates import dissipation as dissipation
 from measureflow.training.certificates import duality_gap as duality_gap
@@ -40,6 +39,8 @@ from measureflow.training.longtime import balance_drift as balance_drift
 from measureflow.training.longtime import confinement as confinement
 from measureflow.training.longtime import divergence_gap as divergence_gap
 from measureflow.training.longtime import kl_exponent as kl_exponent
+from measureflow.training.responses import Response as Response
+from measureflow.training.responses import best_response as best_response
 from measureflow.training.risk import HeadRisk as HeadRisk
 from measureflow.training.risk import Ridge as Ridge
 from measureflow.training.stability import critical_decay as critical_decay

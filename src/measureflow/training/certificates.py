@@ -1,11 +1,11 @@
 """Certificates of training: is a measure of heads at rest, is it optimal, and how far from optimal can it be?
 
 The risk is convex in the measure, so `∫ Psi dmu - min Psi >= R(mu) - inf R >= 0`: a head with the least `Psi`, the best
-response, bounds the excess risk, and no such head means global optimality. The search over query-key matrices is not
-convex; responses are found from many starts and bounds that rest on them are labelled heuristic.
+response, bounds the excess risk, and no such head means global optimality. Bounds are as good as the response they rest
+on and carry its label: a search is a heuristic, branch and bound (`prove`) and closed forms are proofs.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,8 +19,9 @@ from measureflow import checks
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.particles import as_key
-from measureflow.spaces import AbstractSpace, Ball, Product
+from measureflow.spaces import AbstractSpace
 from measureflow.training.heads import Theta
+from measureflow.training.responses import Response, best_response, respond
 from measureflow.training.risk import HeadRisk
 
 STATIONARY = 1e-8
@@ -46,20 +47,11 @@ def _on_support(risk: HeadRisk, mu: Particles) -> tuple[Float[Array, ""], Float[
     return risk(mu), risk.variation(mu, mu.points)
 
 
-class Response(NamedTuple):
-    """The head with the least `Psi` that a search found."""
-
-    head: Theta
-    value: float
-    rivals: np.ndarray
-    proof: Literal["heuristic-LMO", "proved-LMO"] = "heuristic-LMO"
-
-
 class Certificate(NamedTuple):
     """What is known of a measure of heads.
 
-    `gap` bounds `risk - inf risk`, as far as the search for the offending head is exhaustive; `spread` is the difference
-    of the largest and least `Psi` on the support.
+    `gap` bounds `risk - inf risk`, proved or as far as the search for the offending head is exhaustive; `spread` is the
+    difference of the largest and least `Psi` on the support. `optimal` allows for 1e-5 of the risk and what `prove` leaves open.
     """
 
     risk: float
@@ -72,14 +64,16 @@ class Certificate(NamedTuple):
     optimal: bool
 
 
-def duality_gap(risk: HeadRisk, mu: Particles, space: AbstractSpace, **search) -> Certificate:
+def duality_gap(
+    risk: HeadRisk, mu: Particles, space: AbstractSpace, *, prove: float | None = None, **search
+) -> Certificate:
     """The bound on the excess risk of any measure of heads in a compact set: `∫ Psi dmu - min Psi`.
 
-    `search` goes to `best_response`. The bound is as good as the response.
+    `prove` and `search` go to `best_response`. The bound is as good as the response.
     """
     value, on_support = (np.asarray(part) for part in _on_support(risk, mu))
-    response = best_response(risk, mu, space, **search)
-    gap = float(mu.weights @ on_support - min(response.value, on_support.min()))
+    response = best_response(risk, mu, space, prove=prove, **search)
+    gap = float(mu.weights @ on_support - min(response.bound, on_support.min()))
     return Certificate(
         risk=float(value),
         dissipation=float(dissipation(risk, mu)),
@@ -88,7 +82,7 @@ def duality_gap(risk: HeadRisk, mu: Particles, space: AbstractSpace, **search) -
         lower_bound=float(value) - gap,
         offender=response.head,
         proof=response.proof,
-        optimal=gap <= 1e-5 * (1 + abs(float(value))),
+        optimal=gap <= 1e-5 * (1 + abs(float(value))) + min(response.value - response.bound, prove or 0.0),
     )
 
 
@@ -105,90 +99,6 @@ def certify(risk: HeadRisk, mu: Particles, space: AbstractSpace | None = None, *
             "excess risk of every measure."
         )
     return duality_gap(risk, mu, space, **search)
-
-
-def best_response(
-    risk: HeadRisk,
-    mu: Particles,
-    space: AbstractSpace,
-    *,
-    starts: int = 192,
-    steps: int = 300,
-    key: PRNGKeyArray | int = 0,
-) -> Response:
-    """The head of least `Psi(.; mu)` in a compact set, by projected descent from many starts.
-
-    For heads with a trained output the best output is known: `-rho^2 u v^T` with the top singular pair of `G`, so only
-    the query-key part is searched.
-    """
-    return respond(risk, eqx.filter_jit(risk.cotangents)(mu), space, starts=starts, steps=steps, key=key)
-
-
-def respond(
-    risk: HeadRisk,
-    cotangents: Float[Array, "S T d"],
-    space: AbstractSpace,
-    *,
-    starts: int = 192,
-    steps: int = 300,
-    key: PRNGKeyArray | int = 0,
-) -> Response:
-    """The best response to given cotangents."""
-    if not compact(space):
-        raise ValueError(
-            f"`space` must be compact for a best response to exist; got {type(space).__name__}. Use "
-            "`heads.balls(query=..., ...)`, or `ridge_criterion` for weight decay."
-        )
-    if space.dim != risk.heads.size:
-        raise ValueError(f"`space` has {space.dim} coordinates; the heads have {risk.heads.size} parameters.")
-    keys = jax.random.split(as_key(key), starts)
-    heads, values = _search(risk, cotangents, space, jax.vmap(space.sample)(keys).astype(cotangents.dtype), steps)
-    order = np.argsort(np.asarray(values))
-    return Response(heads[order[0]], float(values[order[0]]), np.asarray(values)[order[:5]])
-
-
-@eqx.filter_jit
-def _search(risk: HeadRisk, cotangents, space: AbstractSpace, starts: Float[Array, "m D"], steps: int):
-    def value(theta):
-        return risk.against(cotangents, theta[None])[0]
-
-    def settle(theta):
-        return _best_output(risk, cotangents, space, space.project(theta))
-
-    def improve(state, _):
-        theta, best, rate = state
-        trial = settle(theta - rate * jax.grad(value)(theta))
-        new = value(trial)
-        better = new < best
-        kept = jnp.where(better, trial, theta), jnp.where(better, new, best), jnp.where(better, 1.6, 0.4) * rate
-        return kept, None
-
-    def search(theta):
-        theta = settle(theta)
-        # By the envelope theorem the gradient at the best output is that of the reduced problem.
-        state = (theta, value(theta), jnp.ones((), theta.dtype))
-        (theta, best, _), _ = jax.lax.scan(improve, state, None, length=steps)
-        return theta, best
-
-    return jax.vmap(search)(starts)
-
-
-def _best_output(risk: HeadRisk, cotangents, space: AbstractSpace, theta: Theta) -> Theta:
-    """The head with the output matrices that make `Psi` least for its scores; heads with frozen output stay."""
-    heads = risk.heads
-    if "output" not in heads.shapes or not isinstance(space, Product):
-        return theta
-    radii = {n: s.radius for n, s in zip(heads.shapes, space.spaces, strict=True) if isinstance(s, Ball)}
-    u, _, vt = jnp.linalg.svd(risk.outer_against(cotangents, theta))
-    blocks = heads.unfold(theta)
-    value = jnp.zeros_like(blocks["value"]).at[:, 0].set(radii["value"].astype(theta.dtype) * u[:, 0])
-    output = jnp.zeros_like(blocks["output"]).at[0].set(-radii["output"].astype(theta.dtype) * vt[0])
-    return heads.fold({**blocks, "value": value, "output": output})
-
-
-def compact(space: AbstractSpace) -> bool:
-    """Whether a set of heads is bounded: balls and products of them."""
-    return all(map(compact, space.spaces)) if isinstance(space, Product) else isinstance(space, Ball)
 
 
 class Optimum(NamedTuple):
@@ -212,14 +122,17 @@ def frank_wolfe(
     *,
     iterations: int = 40,
     tolerance: float = 1e-6,
+    prove: float | None = None,
     starts: int = 192,
     steps: int = 300,
+    boxes: int = 2_000_000,
     key: PRNGKeyArray | int = 0,
 ) -> Optimum:
     """The least risk over all measures on a compact set, by fully corrective Frank-Wolfe from the zero head.
 
     Each round adds the best response as an atom, finds the best weights of all atoms, lets the atoms slide downhill, and
-    weighs them again. The bound `R - gap <= inf R` is kept from the best round.
+    weighs them again. The bound `R - gap <= inf R` is kept from the best round. With `prove` (see `best_response`) the last
+    response is proved, and the bound is its alone.
     """
     if iterations < 1:
         raise ValueError(f"`iterations` must be at least 1; got {iterations}.")
@@ -229,12 +142,15 @@ def frank_wolfe(
     while True:
         z = jnp.asarray(np.tensordot(weights, features, 1))
         value, residuals = float(risk.loss(z)), risk.residuals_of(z)
-        response = respond(
-            risk, residuals @ risk.unembedding.T, space, starts=starts, steps=steps, key=keys[len(history)]
-        )
-        lower = max(lower, value - (float(jnp.vdot(residuals, z)) - response.value))
+        base, cotangents = value - float(jnp.vdot(residuals, z)), residuals @ risk.unembedding.T
+        search = {"starts": starts, "steps": steps, "key": keys[len(history)]}
+        response = respond(risk, cotangents, space, **search)
+        lower = max(lower, base + response.bound)
         history.append((value, lower))
         if value - lower <= tolerance or len(history) == iterations:
+            if prove is not None and response.proof == "heuristic-LMO":
+                response = respond(risk, cotangents, space, prove=prove, boxes=boxes, **search)
+                lower = base + response.bound
             measure = Particles(space, jnp.asarray(atoms), weights)
             return Optimum(measure, value, lower, np.array(history), response.proof)
         atoms = np.concatenate([atoms, response.head[None]])
@@ -309,16 +225,22 @@ def corrected(risk: HeadRisk, features: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def ridge_criterion(
-    risk: HeadRisk, mu: Particles, query_key_radius: float, *, starts: int = 192, key: PRNGKeyArray | int = 0
+    risk: HeadRisk,
+    mu: Particles,
+    query_key_radius: float,
+    *,
+    prove: float | None = None,
+    starts: int = 192,
+    key: PRNGKeyArray | int = 0,
 ) -> Response:
     """The largest singular value of `G(M)` over a ball of query-key matrices, as minus the value of a response.
 
     With weight decay `lambda` on values and outputs, a measure is optimal exactly when this is at most `lambda`, with
-    equality on the heads that are active.
+    equality on the heads that are active. `prove` bounds it from above by minus the bound.
     """
     heads = risk.heads
     radii = {name: 1.0 if name in ("value", "output") else query_key_radius for name in heads.shapes}
-    return best_response(risk, mu, heads.balls(**radii), starts=starts, key=key)
+    return best_response(risk, mu, heads.balls(**radii), prove=prove, starts=starts, key=key)
 
 
 def violations(risk: HeadRisk, mu: Particles, head: Theta) -> Float[Array, " n"]:
