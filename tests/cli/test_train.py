@@ -47,6 +47,8 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
     printed = capsys.readouterr().out
     for word in ("at rest", "no, dissipation", "lower bound of the risk", "heuristic-LMO", "optimal"):
         assert word in printed
+    assert main(["train", "certify", "run", "--prove", "1e-3"]) == 1
+    assert "proved-LMO" in capsys.readouterr().out
 
 
 def test_bad_input_gets_a_sentence(capsys):
@@ -58,5 +60,9 @@ def test_bad_input_gets_a_sentence(capsys):
     assert "`length` is for text" in complaint(capsys, "heads", "--length", "3")
     assert "is not a training run" in complaint(capsys, "certify", "nowhere")
     assert "takes one run folder" in complaint(capsys, "certify")
+    assert "takes one run folder" in complaint(capsys, "certify", "--prove", "1e-3")
+    assert "`prove` must be a positive tolerance, such as 1e-3; got 'ten'" in complaint(
+        capsys, "certify", "run", "--prove", "ten"
+    )
     assert "'tails' is not something to train" in complaint(capsys, "tails")
     assert "must be one of flow" in complaint(capsys, "heads", "--optimiser", "sdg")

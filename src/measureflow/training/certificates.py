@@ -27,6 +27,9 @@ from measureflow.training.risk import HeadRisk
 STATIONARY = 1e-8
 """The dissipation below which a measure counts as at rest, relative to the risk."""
 
+OPTIMAL = 1e-5
+"""The gap below which a measure counts as optimal, relative to the risk."""
+
 
 @eqx.filter_jit
 def descent(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, "n d"]:
@@ -51,7 +54,7 @@ class Certificate(NamedTuple):
     """What is known of a measure of heads.
 
     `gap` bounds `risk - inf risk`, proved or as far as the search for the offending head is exhaustive; `spread` is the
-    difference of the largest and least `Psi` on the support. `optimal` allows for 1e-5 of the risk and what `prove` leaves open.
+    difference of the largest and least `Psi` on the support. `optimal` allows for what `prove` leaves open.
     """
 
     risk: float
@@ -82,7 +85,7 @@ def duality_gap(
         lower_bound=float(value) - gap,
         offender=response.head,
         proof=response.proof,
-        optimal=gap <= 1e-5 * (1 + abs(float(value))) + min(response.value - response.bound, prove or 0.0),
+        optimal=gap <= OPTIMAL * (1 + abs(float(value))) + min(response.value - response.bound, prove or 0.0),
     )
 
 
