@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from measureflow.sums import Dense, Native, native
+from measureflow.sums import Dense, Fourier, Harmonics, Native, native
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
 
@@ -103,3 +103,12 @@ def test_derivatives_of_batches_are_those_of_dense_sums(axes):
     got, want = (derivatives(engine) for engine in (Native(), Dense()))
     # As above, relative to derivatives of size up to 1e5.
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-8), got, want)
+
+
+@pytest.mark.parametrize(("engine", "d"), [(Fourier(1e-10), 2), (Harmonics(1e-10), 3)], ids=["Fourier", "Harmonics"])
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_series_take_batches_too(engine, d, axes):
+    a, y, w = batch(axes, m=100, n=90, d=d)
+    y = y / jnp.linalg.norm(y, axis=-1, keepdims=True)
+    got = jax.jit(jax.vmap(engine.attend, axes))(a, y, w)
+    identical(got, one_by_one(jax.jit(engine.attend), axes, (a, y, w)))

@@ -20,8 +20,16 @@ def no_calibration(monkeypatch, tmp_path):
 
 
 def test_few_pairs_are_held_at_once_and_many_are_not():
-    assert isinstance(choose(100, 100, 3, np.float64), Dense)
-    assert isinstance(choose(10_000, 10_000, 3, np.float64), Native if native.available() else Blockwise)
+    assert isinstance(choose(8, 8, 3, np.float64), Dense)
+    assert isinstance(choose(100, 100, 16, np.float64), Dense)
+    assert isinstance(choose(10_000, 10_000, 16, np.float64), Native if native.available() else Blockwise)
+
+
+@built
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_coordinates_take_the_native_kernel_from_few_tokens_on(dtype):
+    for n in (9, 32, 128, 512):
+        assert isinstance(choose(n, n, 3, dtype), Native)
 
 
 def test_a_precision_without_measured_costs_goes_through_blocks():

@@ -20,7 +20,9 @@ from measureflow.sums.harmonics import Harmonics
 BELOW_PAIRS = ("fourier", "harmonics")
 """Engines whose work grows more slowly than the pairs, and whose sums have an error of their own."""
 FEW_PAIRS, MOST_PAIRS = 2**14, 2**22
-"""Up to the first, pairs are always held at once: also a batch of such sums is then one sum. Beyond the second, never."""
+"""Up to the first, pairs are held at once unless the native kernel keeps all in registers; beyond the second, never."""
+FEWEST_PAIRS = 2**6
+"""Up to so many, pairs are always held at once: no kernel is worth its call."""
 TOLERANCE, TIGHTEST = 1e-10, 1e-13
 """The error that sums below all pairs may have unless another is asked for, a hundredth of what flows in float64 keep; and
 the least that they can have."""
@@ -31,7 +33,8 @@ def choose(m: int, n: int, d: int, dtype, spherical: bool = False, tolerance: fl
 
     Engines below all pairs are considered where sources lie on the unit sphere and a tolerance is given.
     """
-    if m * n <= FEW_PAIRS:
+    in_registers = jax.default_backend() == "cpu" and native.available() and d <= native.IN_REGISTERS
+    if m * n <= (FEWEST_PAIRS if in_registers else FEW_PAIRS):
         return Dense()
     if jax.default_backend() == "cpu" and not native.available():
         _say_once()

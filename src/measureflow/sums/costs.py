@@ -27,18 +27,18 @@ class Cost(NamedTuple):
 
 MEASURED = {
     "cpu float32": {
-        "dense": Cost(4e-6, 2.4e-9, 3e-11),
+        "dense": Cost(2e-6, 2.4e-9, 3e-11),
         "blockwise": Cost(6e-5, 8e-10, 3e-11),
-        "native": Cost(2e-5, 8e-11, 1.8e-11),
-        "fourier": Cost(6e-5, token=8e-9),
-        "harmonics": Cost(1e-4, token=7e-8),
+        "native": Cost(1e-6, 8e-11, 1.8e-11),
+        "fourier": Cost(4e-6, token=1.1e-8),
+        "harmonics": Cost(1e-5, token=6e-8),
     },
     "cpu float64": {
-        "dense": Cost(4e-6, 3.4e-9, 1e-10),
+        "dense": Cost(2e-6, 3.4e-9, 1e-10),
         "blockwise": Cost(6e-5, 1.5e-9, 1e-10),
-        "native": Cost(2e-5, 2.6e-10, 3.5e-11),
-        "fourier": Cost(6e-5, token=8e-9),
-        "harmonics": Cost(1e-4, token=7e-8),
+        "native": Cost(1e-6, 2.6e-10, 3.5e-11),
+        "fourier": Cost(4e-6, token=1.1e-8),
+        "harmonics": Cost(1e-5, token=6e-8),
     },
     "gpu float32": {
         "dense": Cost(1e-5, 6e-12, 1e-13),

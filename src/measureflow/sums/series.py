@@ -77,7 +77,7 @@ def natively(series: Series, tolerance: float, threads: int, level: int, a: Arra
     """Log mass, mean and which covectors miss the tolerance, by the C++ kernel."""
     kinds = ((a.shape[:1], a.dtype), (a.shape, a.dtype), (a.shape[:1], bool))
     shapes = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
-    call = jax.ffi.ffi_call(series.target, shapes, vmap_method="sequential")
+    call = jax.ffi.ffi_call(series.target, shapes, vmap_method="expand_dims")
     attributes = {"tolerance": np.float64(tolerance), "threads": np.int32(threads), "level": np.int32(level)}
     log_mass, mean, missed = call(a, y, w, **attributes)
     return log_mass, mean, missed
