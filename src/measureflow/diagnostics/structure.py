@@ -6,8 +6,8 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField

@@ -5,8 +5,8 @@ from typing import final
 
 import equinox as eqx
 import jax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField

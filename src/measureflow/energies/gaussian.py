@@ -10,8 +10,8 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.energies.base import AbstractEnergy, GradientFlow

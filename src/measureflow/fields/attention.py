@@ -11,8 +11,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField
@@ -107,7 +108,7 @@ class L2Attention(AbstractField):
         return seen.attend(2 * xs @ self.query.T @ self.key).mean @ self.value.T
 
 
-def _optional(matrix: ArrayLike | Array | None) -> Array | None:
+def _optional(matrix: npt.ArrayLike | Array | None) -> Array | None:
     return None if matrix is None else checks.floating(matrix)
 
 

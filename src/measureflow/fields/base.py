@@ -3,8 +3,8 @@
 import abc
 
 import equinox as eqx
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure

@@ -2,8 +2,8 @@
 
 from typing import final
 
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure, Gaussian

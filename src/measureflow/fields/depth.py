@@ -7,8 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField
@@ -61,8 +62,8 @@ class Schedule(AbstractField, AbstractSwitching):
     def __init__(
         self,
         fields: Sequence[AbstractField],
-        switches: ArrayLike | Array,
-        order: ArrayLike | Array | None = None,
+        switches: npt.ArrayLike | Array,
+        order: npt.ArrayLike | Array | None = None,
     ):
         self.fields = stacked("fields", fields)
         self.jumps = checks.floating(switches)

@@ -7,8 +7,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields.attention import L2Attention, SoftmaxAttention, UnnormalisedAttention
@@ -16,7 +17,7 @@ from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.sequence import default_positions, past
 from measureflow.spaces import Euclidean
-from measureflow.sums import Dense, Prefix
+from measureflow.sums import Dense, Past
 
 
 def stacked(name: str, fields: Several[AbstractField]) -> AbstractField:
@@ -44,7 +45,7 @@ class MultiHead(AbstractField):
     heads: AbstractField
     projections: Float[Array, "H d k"] | None
 
-    def __init__(self, heads: Several[AbstractField], projections: ArrayLike | Array | None = None):
+    def __init__(self, heads: Several[AbstractField], projections: npt.ArrayLike | Array | None = None):
         self.heads = stacked("heads", heads)
         self.projections = None if projections is None else checks.floating(projections)
         if self.projections is not None:
@@ -89,7 +90,9 @@ class Causal(AbstractField):
         tokens, positions, in_order = _in_order(mu)
         checks.shaped("xs", xs, tokens.points.shape, "`Causal` is evaluated at the tokens, whose positions it knows.")
         if in_order and self.bias is None and _exponential(self.attention):
-            return self.attention(t, xs, tokens.using(Prefix(tokens.engine.on(Euclidean(tokens.space.dim)))))
+            # Blocks are filled up with zeros, which are on no sphere, so no engine of the sphere serves them.
+            seen = Past(tokens.engine.on(Euclidean(tokens.space.dim)))
+            return self.attention(t, xs, eqx.tree_at(lambda mu: mu.engine, tokens, seen))
         alone = tokens.using(Dense())  # a row is one query; the engine of the measure works over the rows
 
         def row(x, position):

@@ -4,8 +4,8 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow.fields.attention import SoftmaxAttention
 from measureflow.fields.base import AbstractField

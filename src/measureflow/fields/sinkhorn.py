@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields.attention import AbstractAttention
@@ -43,8 +44,8 @@ class SinkhornAttention(AbstractAttention):
 
     def __init__(
         self,
-        interaction: ArrayLike | Array,
-        value: ArrayLike | Array,
+        interaction: npt.ArrayLike | Array,
+        value: npt.ArrayLike | Array,
         tolerance: float = 1e-12,
         sweeps: int = 2000,
         symmetric: bool | None = None,

@@ -13,8 +13,8 @@ import diffrax as dfx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import AbstractAround, Settled

@@ -12,8 +12,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField
@@ -31,7 +32,7 @@ from measureflow.sums.choice import BELOW_PAIRS
 def evolve(
     field: AbstractField,
     mu0: AbstractMeasure,
-    times: ArrayLike | Array,
+    times: npt.ArrayLike | Array,
     solver: AbstractSolver | None = None,
     *,
     noise: Langevin | None = None,
@@ -72,7 +73,7 @@ def evolve(
 
 
 def prepared(
-    field: AbstractField, mu0: AbstractMeasure, times: ArrayLike | Array, solver: AbstractSolver | None
+    field: AbstractField, mu0: AbstractMeasure, times: npt.ArrayLike | Array, solver: AbstractSolver | None
 ) -> tuple[AbstractField, AbstractMeasure, Float[Array, " k"], AbstractSolver]:
     """The arguments of a flow, checked and in one precision: that of the measure."""
     dtype = precision(mu0)

@@ -3,8 +3,8 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.fields import AbstractField

@@ -15,8 +15,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, exponential_sums
@@ -83,7 +84,7 @@ class AxialDensity(AbstractSpectral):
     moments: Float[Array, "*frames k"]
     dim: int = eqx.field(static=True)
 
-    def __init__(self, values: ArrayLike | Array, dim: int, degree: int):
+    def __init__(self, values: npt.ArrayLike | Array, dim: int, degree: int):
         values, grid = checks.floating(values), meridian(dim, degree)
         checks.shaped(
             "values", values, (len(grid.z),), f"They are the density at the nodes of `meridian({dim}, {degree})`."

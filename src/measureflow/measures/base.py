@@ -12,8 +12,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow.sums import AbstractEngine, Attended
 

@@ -14,8 +14,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.density import NEGATIVE, AbstractDensity, AbstractGrid, AbstractSpectral, check_density
@@ -68,7 +69,7 @@ class CircleDensity(AbstractSpectral):
     moments: Float[Array, "*frames 2 k"]
     filter: int | None = eqx.field(static=True)
 
-    def __init__(self, values: ArrayLike | Array, filter: int | None = None):
+    def __init__(self, values: npt.ArrayLike | Array, filter: int | None = None):
         values = checks.floating(values)
         checks.shaped("values", values, ("n",), "They are the density at equally spaced angles.")
         if len(values) < 3:
@@ -182,7 +183,7 @@ class CircleCells(AbstractDensity):
     tilt: Float[Array, "*frames n"] | None
     values: Float[Array, "*frames n"]
 
-    def __init__(self, values: ArrayLike | Array):
+    def __init__(self, values: npt.ArrayLike | Array):
         self.values = checks.floating(values)
         checks.shaped("values", self.values, ("n",), "They are the averages over equal cells.")
         if len(self.values) < 3:

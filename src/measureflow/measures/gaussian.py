@@ -12,9 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
@@ -48,13 +49,13 @@ class Gaussian(AbstractMeasure):
     root: Float[Array, "d d"]
     log_mass: Float[Array, ""]
 
-    def __init__(self, mean: ArrayLike | Array, cov: ArrayLike | Array):
+    def __init__(self, mean: npt.ArrayLike | Array, cov: npt.ArrayLike | Array):
         mean, cov = _moments(mean, cov, "cov")
         self.mean, self.root = mean, square_root("cov", cov)
         self.log_mass = jnp.zeros((), self.mean.dtype)
 
     @staticmethod
-    def from_root(mean: ArrayLike | Array, root: ArrayLike | Array) -> "Gaussian":
+    def from_root(mean: npt.ArrayLike | Array, root: npt.ArrayLike | Array) -> "Gaussian":
         """The law of `mean + root z` with standard normal `z`."""
         mean, root = _moments(mean, root, "root")
         plain = Gaussian(jnp.zeros_like(mean), jnp.zeros_like(root))

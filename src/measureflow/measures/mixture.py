@@ -13,8 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
@@ -30,7 +31,7 @@ class GaussianMixture(AbstractMeasure):
 
     parts: Gaussian
 
-    def __init__(self, weights: ArrayLike | Array, means: ArrayLike | Array, covs: ArrayLike | Array):
+    def __init__(self, weights: npt.ArrayLike | Array, means: npt.ArrayLike | Array, covs: npt.ArrayLike | Array):
         means, covs, weights = checks.floating(means), checks.floating(covs), checks.floating(weights)
         checks.shaped("means", means, ("k", "d"), "Rows are the means of the components.")
         k, d = means.shape

@@ -6,8 +6,9 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
@@ -28,9 +29,9 @@ class Sequence(AbstractMeasure):
     def __init__(
         self,
         space: AbstractSpace,
-        points: ArrayLike | Array,
-        positions: ArrayLike | Array | None = None,
-        weights: ArrayLike | Array | None = None,
+        points: npt.ArrayLike | Array,
+        positions: npt.ArrayLike | Array | None = None,
+        weights: npt.ArrayLike | Array | None = None,
     ):
         self.tokens = Particles(space, points, weights)
         self.in_order = positions is None or (

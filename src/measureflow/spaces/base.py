@@ -7,8 +7,8 @@ into one of its own. Everything is written for a single point and lifted by `jax
 import abc
 
 import equinox as eqx
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 
 class AbstractSpace(eqx.Module):

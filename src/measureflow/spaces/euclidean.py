@@ -5,8 +5,8 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow.spaces.base import AbstractSpace
 

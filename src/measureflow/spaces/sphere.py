@@ -6,8 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.spaces.base import AbstractSpace

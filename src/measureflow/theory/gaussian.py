@@ -8,8 +8,8 @@ the first covariance. Laws in one dimension are given for a variance `s` and sca
 from typing import NamedTuple
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Real
-from numpy.typing import ArrayLike
 
 Matrix = Float[Array, "d d"]
 Vector = Float[Array, " d"]

@@ -12,8 +12,9 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures import Particles
@@ -205,7 +206,7 @@ class ScoreHeads(AbstractHeads):
     value: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     basis: Float[Array, "k d d"]
 
-    def __init__(self, value: ArrayLike | Array, basis: ArrayLike | Array | None = None):
+    def __init__(self, value: npt.ArrayLike | Array, basis: npt.ArrayLike | Array | None = None):
         self.value = checks.floating(value)
         d = len(self.value)
         checks.shaped("value", self.value, (d, d), "It maps tokens to tokens.")

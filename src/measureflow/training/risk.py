@@ -11,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.energies import AbstractEnergy
@@ -42,9 +43,9 @@ class HeadRisk(AbstractEnergy):
 
     def __init__(
         self,
-        tokens: ArrayLike | Array,
-        labels: ArrayLike | Array,
-        unembedding: ArrayLike | Array,
+        tokens: npt.ArrayLike | Array,
+        labels: npt.ArrayLike | Array,
+        unembedding: npt.ArrayLike | Array,
         heads: AbstractHeads,
         *,
         reduction: str = "sum",
@@ -156,7 +157,7 @@ class Ridge(AbstractEnergy):
         return (xs - anchor[None]) ** 2 @ strength / 2
 
 
-def _tokens(tokens: ArrayLike | Array, dim: int) -> Float[Array, "S T d"]:
+def _tokens(tokens: npt.ArrayLike | Array, dim: int) -> Float[Array, "S T d"]:
     try:
         array = checks.floating(tokens)
     except (ValueError, TypeError):
@@ -168,7 +169,7 @@ def _tokens(tokens: ArrayLike | Array, dim: int) -> Float[Array, "S T d"]:
     return array
 
 
-def _targets(labels: ArrayLike | Array, shape: tuple[int, int], vocabulary: int, dtype) -> Float[Array, "S T V"]:
+def _targets(labels: npt.ArrayLike | Array, shape: tuple[int, int], vocabulary: int, dtype) -> Float[Array, "S T V"]:
     labels = jnp.asarray(labels)
     if jnp.issubdtype(labels.dtype, jnp.integer):
         checks.shaped("labels", labels, shape, "There is one label for each position.")

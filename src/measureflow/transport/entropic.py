@@ -13,8 +13,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
-from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure, Particles

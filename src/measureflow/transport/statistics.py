@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray, Real
-from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from measureflow.measures import AbstractMeasure, Particles
