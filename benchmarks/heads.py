@@ -3,7 +3,7 @@
     python benchmarks/heads.py [--heads 1024 4096] [--batch 1] [--dtype float32]
 
 Both do the same work: forward, cross-entropy, gradient of every head and the update. PyTorch is optional; without it our
-times and their growth with the number of heads are still printed.
+times and their growth with the number of heads are still printed. On a GPU both run there.
 """
 
 import argparse
@@ -50,10 +50,11 @@ def naive(heads: int, batch: int, dtype: str):
     import torch
 
     tokens, labels, W = data(batch, dtype)
-    x, y, unembedding = torch.tensor(tokens), torch.tensor(labels), torch.tensor(W)
+    device = "cuda" if jax.default_backend() == "gpu" else "cpu"
+    x, y, unembedding = (torch.tensor(array, device=device) for array in (tokens, labels, W))
     points = 0.1 * np.random.default_rng(1).standard_normal((heads, 4 * D * K)).astype(dtype)
-    theta = torch.tensor(points, requires_grad=True)
-    mask = torch.full((T, T), float("-inf"), dtype=x.dtype).triu(1)
+    theta = torch.tensor(points, device=device, requires_grad=True)
+    mask = torch.full((T, T), float("-inf"), dtype=x.dtype, device=device).triu(1)
 
     def step():
         q, k, v = (theta[:, i * D * K : (i + 1) * D * K].reshape(heads, 1, D, K) for i in range(3))
@@ -64,9 +65,11 @@ def naive(heads: int, batch: int, dtype: str):
         (gradient,) = torch.autograd.grad(loss, theta)
         with torch.no_grad():
             theta.sub_(2e-3 * heads * gradient)
+        if device == "cuda":
+            torch.cuda.synchronize()
         return theta
 
-    return step, lambda: step().detach().numpy().copy()
+    return step, lambda: step().detach().cpu().numpy().copy()
 
 
 def medians(runs, repeats: int) -> list[float]:

@@ -322,3 +322,14 @@ def test_bad_arguments_get_a_sentence(arguments, words):
 def test_bad_steps_are_refused(make):
     with pytest.raises(ValueError, match="must be positive"):
         make()
+
+
+@pytest.mark.parametrize("move", [lambda f, mu: mf.evolve(f, mu, [0.0, 1.0]), lambda f, mu: mf.layers(f, mu, 2)])
+def test_products_keep_the_precision_of_their_factors_on_every_device(move):
+    def last(x):
+        return move(mf.SoftmaxAttention(jnp.eye(3), 2 * jnp.eye(3)), mf.Particles(mf.Euclidean(3), x)).final.points
+
+    # On a GPU products of float32 numbers are otherwise done with ten bits.
+    products = [line for line in jax.jit(last).lower(jnp.eye(3)).as_text().splitlines() if "dot_general" in line]
+    assert products
+    assert all("precision = [HIGHEST, HIGHEST]" in line for line in products if "xf64>" in line)

@@ -33,7 +33,8 @@ def layers(
         )
     dtype = precision(mu0)
     field = jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
-    path = _layers(field, mu0, depth, jnp.asarray(step, dtype), jnp.asarray(first))
+    with jax.default_matmul_precision("highest"):
+        path = _layers(field, mu0, depth, jnp.asarray(step, dtype), jnp.asarray(first))
     return path.reached() if checks.concrete(path.frames) and path.frames.ndim == 0 else path
 
 

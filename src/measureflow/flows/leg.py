@@ -45,6 +45,12 @@ def leg(
 
     The field is seen on the half-open interval up to the last time, where it may jump.
     """
+    # Without this a GPU rounds the factors of float32 products to ten bits.
+    with jax.default_matmul_precision("highest"):
+        return _leg(field, mu, start, times, solver, kicks, derivative)
+
+
+def _leg(field, mu, start, times, solver, kicks, derivative) -> Trajectory:
     before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
     solution = dfx.diffeqsolve(
         dfx.ODETerm(_rate),

@@ -2,7 +2,7 @@
 
 Full heads go through the native kernel, whose lanes hold heads; other families, very large heads and other devices through
 XLA, in blocks of sequences that keep memory linear in the number of heads. Derivatives beyond the first are those of
-the XLA program, in both modes and to any order.
+the XLA program, in both modes and to any order. Products are done in the precision of their factors, also on a GPU.
 """
 
 import functools
@@ -50,14 +50,16 @@ def _plain_total(heads, points, weights, tokens):
     def one(x):
         return jnp.tensordot(weights, jax.vmap(lambda theta: heads.mix(theta, x))(points), 1)
 
-    return _by_sequence(one, len(points), tokens)
+    with jax.default_matmul_precision("highest"):
+        return _by_sequence(one, len(points), tokens)
 
 
 def _plain_pairing(heads, points, tokens, cotangents):
     def one(x, c):
         return jax.vmap(lambda theta: jnp.vdot(heads.mix(theta, x), c))(points)
 
-    return _by_sequence(one, len(points), tokens, cotangents).sum(0)
+    with jax.default_matmul_precision("highest"):
+        return _by_sequence(one, len(points), tokens, cotangents).sum(0)
 
 
 def _plain_slopes(heads, points, tokens, cotangents):

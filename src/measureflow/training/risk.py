@@ -85,7 +85,7 @@ class HeadRisk(AbstractEnergy):
             mixed = crowd.total(self.heads, mu.points, mu.weights, tokens)
         else:
             mixed = mu.integrate(jax.vmap(lambda theta: jax.vmap(lambda x: self.heads.mix(theta, x))(tokens)))
-        return mixed @ self.unembedding.astype(mixed.dtype)
+        return jnp.matmul(mixed, self.unembedding.astype(mixed.dtype), precision=jax.lax.Precision.HIGHEST)
 
     def residuals(self, mu: AbstractMeasure) -> Float[Array, "S T V"]:
         """How far predictions are from the targets, `softmax(z) - y`, with the share of each position in the risk."""
@@ -99,7 +99,7 @@ class HeadRisk(AbstractEnergy):
     def cotangents(self, mu: AbstractMeasure) -> Float[Array, "S T d"]:
         """The residuals pulled back by the unembedding."""
         residuals = self.residuals(mu)
-        return residuals @ self.unembedding.astype(residuals.dtype).T
+        return jnp.matmul(residuals, self.unembedding.astype(residuals.dtype).T, precision=jax.lax.Precision.HIGHEST)
 
     def against(self, cotangents: Float[Array, "S T d"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
         """The pairing of what heads compute with given cotangents: `sum_st <(A x U)_st, c_st>`."""
