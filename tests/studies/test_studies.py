@@ -80,6 +80,7 @@ CATALOGUE = [
     "positive-hessian-dirac-is-exponentially-stable",
     "positive-hessian-for-full-heads-as-published",
     "pre-norm-slows-clustering-to-a-power",
+    "proved-optimality-of-finitely-many-heads",
     "rank-histogram-spread-as-published",
     "rescaled-tokens-reach-polytope-boundary",
     "residual-attention-is-first-order-euler",

@@ -4,7 +4,7 @@ With the best output taken, `-Psi` is a gauge of `sum_r E_A[v]` over rows `r`, w
 in the coordinates `p`. From `p` to `p + d` the scores change by `s`, of mean zero under `A`, and the weights become
 `A (1 + s + psi) / Z` with `psi = e^s - 1 - s >= 0` and `Z = E e^s = 1 + E psi`. So the mean of `v` moves by
 `Cov(v, s) + (1 - 1/Z) (c - Cov(v, s))`, with `c` in the hull of the centred `v`. The second part is of second order, small
-where attention is sharp, never more than the hull; and `Z` is convex, so that its largest value over a box is at a corner.
+where attention is sharp, never more than the hull; and `log Z` is convex, so that it is largest at a corner of a box.
 Roundings, some 1e-12 of the size of `-Psi`, are met by a margin and not by interval arithmetic.
 """
 
@@ -62,7 +62,7 @@ class Landscape(eqx.Module):
         A = self._weights(p)
         f, v = (self._centred(A, part) for part in (self.features, self.values))
         cov = jnp.sum((A[..., None] * f)[..., None] * v[:, :, None], 1)
-        curved = _moved(A, f * h[None, None]) @ (_gauge(v).max(-1) + _size(cov) @ h)
+        curved = _curved(A, f * h[None, None], _gauge(v).max(-1) + _size(cov) @ h)
         slope, bend = _tangent(jnp.einsum("ru,rum->m", A, self.values), cov.sum(0), h)
         roof = self.height(p) + self._rise(p, h, slope) + bend + curved
         return jnp.where(self._meets(p, h), roof, -jnp.inf)
@@ -116,12 +116,17 @@ def _lengths(x: Float[Array, "*n 4"]) -> Float[Array, "*n 2"]:
     return jnp.linalg.norm(x.reshape(*x.shape[:-1], 2, 2), axis=-1)
 
 
-def _moved(A: Float[Array, "r u"], s: Float[Array, "r u k"]) -> Float[Array, " r"]:
-    """The largest `1 - 1/Z` of each row over the corners of a box, `Z = E e^{±s_1 ± ... ± s_k}`."""
+def _curved(A: Float[Array, "r u"], s: Float[Array, "r u k"], reach: Float[Array, " r"]) -> Float[Array, ""]:
+    """The largest `sum_r (1 - 1/Z_r) reach_r` over a box with corners `Z = E e^{±s_1 ± ... ± s_k}`.
+
+    Each row is at its own worst corner; or all are at one, because `1 - 1/Z <= log Z`, which is convex.
+    """
     steps, Z = jnp.exp(jnp.clip(s, -FAR, FAR)), A[..., None]
     for k in range(s.shape[-1]):
         Z = jnp.concatenate([Z * steps[..., k : k + 1], Z / steps[..., k : k + 1]], -1)
-    return jnp.where(jnp.abs(s).sum(-1).max(-1) > FAR, 1.0, 1 - 1 / Z.sum(1).max(-1))
+    Z, far = Z.sum(1), jnp.abs(s).sum(-1).max(-1) > FAR
+    apart, together = jnp.where(far, 1.0, 1 - 1 / Z.max(-1)) @ reach, (reach @ jnp.log(Z)).max()
+    return jnp.where(far.any(), apart, jnp.minimum(apart, together))
 
 
 def _tangent(at: Float[Array, " m"], step: Float[Array, "k m"], h: Point) -> tuple[Point, Float[Array, ""]]:
@@ -144,6 +149,7 @@ def block_radii(heads: AbstractHeads, space: AbstractSpace) -> dict[str, Float[A
     return {name: ball.radius for name, ball in zip(heads.shapes, balls, strict=True)} if fits else {}
 
 
+@eqx.filter_jit
 def landscape(risk: HeadRisk, cotangents: Float[Array, "S T d"], space: AbstractSpace) -> Landscape:
     """What branch and bound searches for heads with few score parameters; others are refused with a sentence."""
     heads, radii = risk.heads, block_radii(risk.heads, space)
