@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.sums import Auto, Blockwise, Dense, Prefix
+from measureflow.sums import Auto, Blockwise, Dense, Past, native
 
 
 def masked(a, y, w):
@@ -22,21 +22,34 @@ def masked(a, y, w):
 def test_blocks_of_the_past_are_the_masked_sums(engine, n):
     rng = np.random.default_rng(n)
     a, y, w = (jnp.asarray(x) for x in (3 * rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), rng.normal(size=n)))
-    got, expected = jax.jit(Prefix(engine).attend)(a, y, w), masked(a, y, w)
+    got, expected = jax.jit(Past(engine).attend)(a, y, w), masked(a, y, w)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-def test_gradients_of_the_past_are_those_of_the_masked_sums():
+@pytest.mark.parametrize("engine", [Dense(), Blockwise(pairs=1000), Auto()], ids=str)
+@pytest.mark.parametrize("d", [2, 9])
+def test_derivatives_of_the_past_of_both_orders_are_those_of_the_masked_sums(engine, d):
     rng = np.random.default_rng(0)
-    a, y, w = (jnp.asarray(x) for x in (rng.normal(size=(200, 2)), rng.normal(size=(200, 2)), rng.normal(size=200)))
+    a, y, w = (jnp.asarray(x) for x in (rng.normal(size=(300, d)), rng.normal(size=(300, d)), rng.normal(size=300)))
 
-    def observable(attend):
-        return lambda a, y, w: jnp.sum(attend(a, y, w)[1] ** 3) + jnp.sum(attend(a, y, w)[0])
+    def derivatives(attend):
+        gradient = jax.grad(lambda *x: jnp.sum(attend(*x)[1] ** 3) + jnp.sum(attend(*x)[0]), (0, 1, 2))
+        return jax.jit(lambda *x: jax.jvp(gradient, x, (x[1], 0.3 * x[0], x[2] + 1)))(a, y, w)
 
-    got, expected = (jax.jit(jax.grad(observable(f), (0, 1, 2)))(a, y, w) for f in (Prefix(Auto()).attend, masked))
+    got, expected = (jax.tree.leaves(derivatives(attend)) for attend in (Past(engine).attend, masked))
     for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-10)
+        # Roundings of sums of some hundred terms, relative to the largest derivative.
+        np.testing.assert_allclose(one, other, atol=1e-12 * (1 + np.abs(other).max()))
+
+
+@pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
+def test_the_gradient_over_the_past_holds_some_hundred_numbers_for_each_token():
+    n = 2**14
+    shapes = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in ((n, 3), (n, 3), (n,))]
+    gradient = jax.grad(lambda *arrays: Past(Auto()).attend(*arrays).mean.sum(), (0, 1, 2))
+    # All pairs would be 2^14 numbers for each token; sixteen triangles of 128 tokens at once are some megabytes more.
+    assert jax.jit(gradient).lower(*shapes).compile().memory_analysis().temp_size_in_bytes < n * 8 * 200 + 2e7
 
 
 @pytest.mark.parametrize(
