@@ -11,7 +11,7 @@ from measureflow.training.certificates import slide
 
 CLAIM = Claim(
     "proved-optimality-of-finitely-many-heads",
-    "Theorem 4.3: few heads come within 0.001 of the least risk over all measures, by proof; single heads that a search finds do not.",
+    "Theorem 4.3: few heads come within 0.001 of the least risk over all measures, by proof; no single head that is found does.",
     reference="heads:26",
 )
 RADIUS = 1.5

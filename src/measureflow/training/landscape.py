@@ -215,7 +215,7 @@ def enclose(heights: Landscape, value: float, tolerance: float, limit: int) -> E
         if boxes + 2 * len(p) > limit:
             break
         p, h, roofs = _halved(p, h, roofs)
-    upper = max(value, settled, roofs.max(initial=-np.inf)) + float(heights.margin())
+    upper = float(max(value, settled, roofs.max(initial=-np.inf)) + heights.margin())
     return Enclosure(point, value, upper, boxes)
 
 
