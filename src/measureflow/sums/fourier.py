@@ -13,13 +13,11 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array
 
 from measureflow.spaces import AbstractSpace, Sphere
 from measureflow.sums import native
 from measureflow.sums import series as sums
-from measureflow.sums.base import AbstractEngine, Attended
-from measureflow.sums.blockwise import Blockwise
 
 
 def applies(space: AbstractSpace, dim: int) -> bool:
@@ -42,7 +40,7 @@ def cost(m: int, n: int, beta: float, tolerance: float = 1e-10) -> float:
 
 
 @final
-class Fourier(AbstractEngine):
+class Fourier(sums.AbstractSeries):
     """Sums over tokens on the unit circle by Fourier modes, in time linear in the tokens.
 
     Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more (so float32
@@ -54,20 +52,10 @@ class Fourier(AbstractEngine):
     threads: int = eqx.field(static=True, default=0)
     level: int = eqx.field(static=True, default=-1)
 
-    def __check_init__(self):
-        sums.check_tolerance(self.tolerance)
-
-    def attend(
-        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
-    ) -> Attended:
-        """The log mass and tilted mean, by modes and exactly where these do not suffice."""
-        others = "`Harmonics` sums over the sphere, `Nufft` over up to 3 coordinates, `Native`, `Blockwise` and `Dense` over any"
-        sums.check_sources("Fourier", "circle", 2, sources, others)
-        return sums.attend(CIRCLE, self.tolerance, self.threads, self.level, covectors, sources, log_weights)
-
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row go through the blocks of the JAX engine."""
-        return Blockwise().rows(row, sources, *queries)
+    @property
+    def series(self) -> sums.Series:
+        """The series of the circle."""
+        return CIRCLE
 
 
 def _waves(top: int, points: Array) -> Array:
@@ -87,6 +75,9 @@ def _degrees(top: int) -> np.ndarray:
 
 
 CIRCLE = sums.Series(
+    space="circle",
+    dim=2,
+    beside="`Harmonics` sums over the sphere",
     features=_waves,
     bessel=_bessel,
     degrees=_degrees,

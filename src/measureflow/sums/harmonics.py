@@ -15,13 +15,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array
 
 from measureflow.spaces import AbstractSpace, Sphere
 from measureflow.sums import native
 from measureflow.sums import series as sums
-from measureflow.sums.base import AbstractEngine, Attended
-from measureflow.sums.blockwise import Blockwise
 
 
 def applies(space: AbstractSpace, dim: int) -> bool:
@@ -44,7 +42,7 @@ def cost(m: int, n: int, beta: float, tolerance: float = 1e-6) -> float:
 
 
 @final
-class Harmonics(AbstractEngine):
+class Harmonics(sums.AbstractSeries):
     """Sums over tokens on the unit sphere of three coordinates by spherical harmonics, in time linear in the tokens.
 
     Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more. Covectors
@@ -56,20 +54,10 @@ class Harmonics(AbstractEngine):
     threads: int = eqx.field(static=True, default=0)
     level: int = eqx.field(static=True, default=-1)
 
-    def __check_init__(self):
-        sums.check_tolerance(self.tolerance)
-
-    def attend(
-        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
-    ) -> Attended:
-        """The log mass and tilted mean, by harmonics and exactly where these do not suffice."""
-        others = "`Fourier` sums over the circle, `Nufft` over up to 3 coordinates, `Native`, `Blockwise` and `Dense` over any"
-        sums.check_sources("Harmonics", "sphere", 3, sources, others)
-        return sums.attend(SPHERE, self.tolerance, self.threads, self.level, covectors, sources, log_weights)
-
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row go through the blocks of the JAX engine."""
-        return Blockwise().rows(row, sources, *queries)
+    @property
+    def series(self) -> sums.Series:
+        """The series of the sphere."""
+        return SPHERE
 
 
 def _harmonics(top: int, points: Array) -> Array:
@@ -116,6 +104,9 @@ def _shares(top: int) -> np.ndarray:
 
 
 SPHERE = sums.Series(
+    space="sphere",
+    dim=3,
+    beside="`Fourier` sums over the circle",
     features=_harmonics,
     bessel=_bessel,
     degrees=_degrees,

@@ -9,25 +9,29 @@ the series leaves out. A covector that sees a tiny part of that weight would los
 exceeds the tolerance the sum is made exactly.
 """
 
+import abc
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float, PyTree
 
 from measureflow import checks
 from measureflow.sums import native
-from measureflow.sums.base import Attended
+from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
 
 
 class Series(NamedTuple):
     """What a sphere of sources needs to separate the kernel.
 
+    - `space` and `dim`: the name of the sphere and its coordinates; `beside`: another engine, and where it sums.
     - `features(top, points)`: the functions `f_k` at unit vectors, one row for each.
     - `bessel(top, r)`: the factors of degrees `0 .. top` for a batch of lengths, one row for each degree; they add up to 1.
     - `degrees(top)`: the degree of each feature; `shares(top)`: the part of its degree's factor that it carries.
@@ -36,6 +40,9 @@ class Series(NamedTuple):
     - `part`: how much of the tolerance may be left out. `roundings`: error in units of eps, at length 0 and for its root.
     """
 
+    space: str
+    dim: int
+    beside: str
     features: Callable[[int, Array], Array]
     bessel: Callable[[int, Array], Array]
     degrees: Callable[[int], np.ndarray]
@@ -47,14 +54,38 @@ class Series(NamedTuple):
     roundings: tuple[float, float]
 
 
-def check_tolerance(tolerance: float) -> None:
-    """Refuse what no series in double precision can keep."""
-    if not 1e-14 <= tolerance < 1:
-        raise ValueError(f"`tolerance` must lie between 1e-14 and 1; got {tolerance:g}.")
+class AbstractSeries(AbstractEngine):
+    """An engine that sums by a series, and exactly where the series does not suffice."""
+
+    tolerance: eqx.AbstractVar[float]
+    threads: eqx.AbstractVar[int]
+    level: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def series(self) -> Series:
+        """The series of the sphere where sources lie."""
+
+    def __check_init__(self):
+        if not 1e-14 <= self.tolerance < 1:
+            raise ValueError(f"`tolerance` must lie between 1e-14 and 1; got {self.tolerance:g}.")
+
+    def attend(
+        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
+    ) -> Attended:
+        """The log mass and tilted mean, by the series and exactly where it does not suffice."""
+        check_sources(type(self).__name__, self.series, sources)
+        return attend(self.series, self.tolerance, self.threads, self.level, covectors, sources, log_weights)
+
+    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
+        """Other functions of a row go through the blocks of the JAX engine."""
+        return Blockwise().rows(row, sources, *queries)
 
 
-def check_sources(name: str, space: str, dim: int, sources: Array, others: str) -> None:
-    """Refuse sources that are not on the unit sphere of the engine; `others` says who takes them."""
+def check_sources(name: str, series: Series, sources: Array) -> None:
+    """Refuse sources that are not on the unit sphere of the series, and say who takes them."""
+    space, dim = series.space, series.dim
+    others = f"{series.beside}, `Nufft` over up to 3 coordinates, `Native`, `Blockwise` and `Dense` over any"
     if sources.shape[1] != dim:
         raise ValueError(f"`{name}` sums over the {space} of {dim} coordinates; got {sources.shape[1]}. {others}.")
     if sources.dtype not in (np.float32, np.float64):
