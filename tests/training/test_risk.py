@@ -226,3 +226,11 @@ def test_bad_data_get_a_sentence():
         training.Ridge(-1.0)
     with pytest.raises(ValueError, match="at least 1"):
         training.FullHeads(3, 0, 2)
+
+
+def test_no_logits_go_below_the_entropy_of_the_targets():
+    laws = jax.nn.softmax(jax.random.normal(jax.random.key(0), (6, 4, 4)))
+    soft = training.HeadRisk(RISK.tokens, laws, RISK.unembedding, RISK.heads)
+    np.testing.assert_allclose(soft.loss(jnp.log(laws)), soft.floor(), rtol=1e-14)
+    assert soft.loss(jnp.log(laws) + 0.1 * jax.random.normal(jax.random.key(1), laws.shape)) > soft.floor()
+    assert RISK.floor() == 0.0

@@ -72,11 +72,13 @@ def duality_gap(
 ) -> Certificate:
     """The bound on the excess risk of any measure of heads in a compact set: `∫ Psi dmu - min Psi`.
 
-    `prove` and `search` go to `best_response`. The bound is as good as the response.
+    `prove` and `search` go to `best_response`. The bound is as good as the response. Where the entropy of the targets is a
+    better lower bound of the risk, that is taken.
     """
     value, on_support = (np.asarray(part) for part in _on_support(risk, mu))
     response = best_response(risk, mu, space, prove=prove, **search)
     gap = float(mu.weights @ on_support - min(response.bound, on_support.min()))
+    gap = min(gap, float(value - risk.floor()))
     return Certificate(
         risk=float(value),
         dissipation=float(dissipation(risk, mu)),
@@ -141,7 +143,8 @@ def frank_wolfe(
         raise ValueError(f"`iterations` must be at least 1; got {iterations}.")
     atoms, weights = np.zeros((1, risk.heads.size)), np.ones(1)
     features = _features(risk, atoms)
-    lower, history, keys = -np.inf, [], jax.random.split(as_key(key), iterations)
+    floor = float(risk.floor())
+    lower, history, keys = floor, [], jax.random.split(as_key(key), iterations)
     while True:
         z = jnp.asarray(np.tensordot(weights, features, 1))
         value, residuals = float(risk.loss(z)), risk.residuals_of(z)
@@ -153,7 +156,7 @@ def frank_wolfe(
         if value - lower <= tolerance or len(history) == iterations:
             if prove is not None and response.proof == "heuristic-LMO":
                 response = respond(risk, cotangents, space, prove=prove, boxes=boxes, **search)
-                lower = base + response.bound
+                lower = max(floor, base + response.bound)
             measure = Particles(space, jnp.asarray(atoms), weights)
             return Optimum(measure, value, lower, np.array(history), response.proof)
         atoms = np.concatenate([atoms, response.head[None]])

@@ -73,6 +73,10 @@ class HeadRisk(AbstractEnergy):
         cross = jax.nn.logsumexp(logits, axis=-1) - jnp.sum(self.targets.astype(logits.dtype) * logits, -1)
         return jnp.sum(self.shares.astype(logits.dtype) * cross)
 
+    def floor(self) -> Float[Array, ""]:
+        """The entropy of the targets, which no logits can go below: zero if every label is certain."""
+        return -jnp.sum(self.shares * jnp.sum(jax.scipy.special.xlogy(self.targets, self.targets), -1))
+
     def features(self, theta: Theta) -> Float[Array, "S T V"]:
         """The logits of one head: `phi(x; theta) = A x U W_E`."""
         mixed = jax.vmap(lambda x: self.heads.mix(theta, x))(self.tokens.astype(theta.dtype))
