@@ -11,5 +11,5 @@ from measureflow.sums.harmonics import Harmonics as Harmonics
 from measureflow.sums.native import Native as Native
 from measureflow.sums.nufft import Nufft as Nufft
 from measureflow.sums.pallas import Pallas as Pallas
-from measureflow.sums.prefix import Past as Past
+from measureflow.sums.past import Past as Past
 from measureflow.sums.sharded import Sharded as Sharded

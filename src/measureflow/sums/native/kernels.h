@@ -49,21 +49,6 @@ enum Level { BASELINE = 0, AVX2 = 1, AVX512 = 2 };
 
 namespace {
 
-int all_cores_unless(int threads) {
-  static const int cores = std::max(1u, std::thread::hardware_concurrency());  // asking takes ten microseconds
-  return threads > 0 ? threads : cores;
-}
-
-// Work takes its tasks from a common counter until there are none.
-template <typename P, typename F>
-void in_threads(int64_t threads, P& p, F work) {
-  std::atomic<int64_t> next{0};
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < threads; ++i) others.emplace_back([&] { work(p, next); });
-  work(p, next);
-  for (auto& other : others) other.join();
-}
-
 // Threads that help with a sum: those of XLA's pool, which are there already. `threads` 0 asks for all of them.
 struct Helpers {
   Helpers(ffi::ThreadPool pool, int threads) : pool(pool), most(threads > 0 ? threads : pool.num_threads()) {}
