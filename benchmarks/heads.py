@@ -73,15 +73,21 @@ def naive(heads: int, batch: int, dtype: str):
 
 
 def medians(runs, repeats: int) -> list[float]:
-    """The median seconds of each run; they take turns, so that a busy machine slows all of them alike."""
-    times = [[] for _ in runs]
-    for k in range(repeats + 1):
-        for run, seen in zip(runs, times, strict=True):
-            start = time.perf_counter()
-            run()
-            if k:  # the first turn compiles
-                seen.append(time.perf_counter() - start)
-    return [statistics.median(seen) for seen in times]
+    """The median seconds of each run; they take turns, so that a busy machine slows all of them alike.
+
+    A turn is several runs in a row, as in training; its first one wakes the threads and does not count.
+    """
+    times = [[turn(run) for run in runs] for _ in range(repeats)]
+    return [statistics.median(seen) for seen in zip(*times, strict=True)]
+
+
+def turn(run, least: float = 0.05) -> float:
+    run()
+    start, count = time.perf_counter(), 0
+    while count == 0 or time.perf_counter() - start < least:
+        run()
+        count += 1
+    return (time.perf_counter() - start) / count
 
 
 def main() -> None:

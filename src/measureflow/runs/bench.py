@@ -39,6 +39,9 @@ SIZES = {
 }
 """Numbers of tokens at which an engine is calibrated."""
 
+PAUSE, WARM, TURN = 0.1, 0.01, 0.02
+"""Seconds before a turn, until idle threads of the last one stop to spin; to wake threads for this one; and timed, at least."""
+
 
 def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> Iterator[dict[str, Any]]:
     """The rows of the table, size by size: engine or peer, median seconds, ratio to the fastest, error."""
@@ -51,9 +54,7 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
         peaks = {name: _peak(run) for name, run in ready.items()}
         for _ in range(repeats):
             for name, run in ready.items():
-                begun = time.perf_counter()
-                run(False)
-                times[name].append(time.perf_counter() - begun)
+                times[name].append(_turn(run))
         medians = {name: statistics.median(values) for name, values in times.items()}
         best = min(medians.values())
         bound = limit(dtype)
@@ -241,6 +242,21 @@ def _fitted(name: str, ns: tuple[int, ...], dtype: str, repeats: int) -> Cost:
     # Each time counts by its relative error: small sums decide the start, large ones the rest.
     weights = 1 / np.array(times)
     return Cost(*map(float, nnls(np.array(rows) * weights[:, None], np.ones(len(times)))[0]))
+
+
+def _turn(run: Callable[..., Any]) -> float:
+    """The seconds of one of several runs in a row, as in a flow."""
+    time.sleep(PAUSE)
+    _in_a_row(run, WARM)
+    return _in_a_row(run, TURN)
+
+
+def _in_a_row(run: Callable[..., Any], least: float) -> float:
+    begun, count = time.perf_counter(), 0
+    while count == 0 or time.perf_counter() - begun < least:
+        run(False)
+        count += 1
+    return (time.perf_counter() - begun) / count
 
 
 def _seconds(engine: Any, n: int, dim: int, dtype: str, repeats: int) -> float:
