@@ -45,10 +45,22 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
     np.testing.assert_allclose(problem.risk(mu), data.risk.values[-1], rtol=1e-12)
     assert main(["train", "certify", "run"]) == 1
     printed = capsys.readouterr().out
-    for word in ("at rest", "no, dissipation", "lower bound of the risk", "heuristic-LMO", "optimal"):
+    for word in ("at rest", "no, dissipation", "least eigenvalues", "lower bound of the risk", "heuristic-LMO", "optimal"):
         assert word in printed
     assert main(["train", "certify", "run", "--prove", "1e-3"]) == 1
     assert "proved-LMO" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_heads_at_rest_are_classified_with_their_rate(capsys):
+    words = ["--data", "f2", "--optimiser", "flow", "--decay", "0.3", "--heads", "2", "--time", "60", "--frames", "4"]
+    assert main(["train", "heads", *words, "--out", "rest"]) == 0
+    capsys.readouterr()
+    assert main(["train", "certify", "rest"]) == 0
+    printed = capsys.readouterr().out
+    # Twice the least eigenvalue of the fixture's Hessian, 0.232870.
+    for word in ("yes, dissipation", "stable: decay at rate 0.4657", "0 gauge directions"):
+        assert word in printed
 
 
 def test_bad_input_gets_a_sentence(capsys):

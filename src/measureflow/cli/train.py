@@ -9,7 +9,10 @@ from measureflow.runs.config import InputError
 from measureflow.runs.training import HeadTraining
 
 if TYPE_CHECKING:
-    from measureflow.runs.train import Progress
+    from measureflow.measures import Particles
+    from measureflow.runs.train import Problem, Progress
+    from measureflow.spaces import Product
+    from measureflow.training import Certificate
 
 USAGE = """usage: measureflow train heads [options]
        measureflow train certify RUN [--prove TOL]
@@ -111,33 +114,53 @@ def _tolerance(word: str) -> float:
 def _certify(path: str, prove: float | None) -> int:
     prepare_jax()
     from rich.console import Console
-    from rich.table import Table
 
     from measureflow.runs.train import hull, reopen
-    from measureflow.training import FullHeads, dissipation, duality_gap, ridge_criterion, violations
-    from measureflow.training.certificates import OPTIMAL, STATIONARY
+    from measureflow.training import duality_gap
 
     problem, mu = reopen(path)
-    lost = float(dissipation(problem.energy, mu))
     space = hull(problem.risk, mu)
     try:
         found = duality_gap(problem.risk, mu, space, prove=prove, starts=64, steps=150)
     except ValueError as error:
         raise InputError(str(error)) from None
-    table = Table(show_header=False, title=None)
-    table.add_row("risk", f"{found.risk:.8g}")
-    table.add_row("at rest", f"{'yes' if lost <= STATIONARY * (1 + found.risk) else 'no'}, dissipation {lost:.4g}")
-    table.add_row("spread of Ψ on the heads", f"{found.spread:.4g}")
-    table.add_row("gap", f"{found.gap:.6g}, among heads no larger than these")
-    table.add_row("lower bound of the risk", f"{found.lower_bound:.8g} ({found.proof})")
+    console = Console()
+    print_table(console, [*_rest_rows(problem, mu), *_optimality_rows(problem, mu, space, found)])
+    return 0 if found.optimal else 1
+
+
+def _rest_rows(problem: "Problem", mu: "Particles"):
+    """Whether the heads are at rest, and what happens to them if they are moved a little."""
+    from measureflow.training import dissipation, stability
+    from measureflow.training.certificates import STATIONARY
+    from measureflow.training.stability import ritz_values, splitting, translation
+
+    energy, value = problem.energy, float(problem.risk(mu))
+    lost, least = float(dissipation(energy, mu)), STATIONARY * (1 + value)
+    yield "risk", f"{value:.8g}"
+    yield "at rest", f"{'yes' if lost <= least else 'no'}, dissipation {lost:.4g}"
+    if lost <= least:
+        # No head has a larger gradient at that dissipation.
+        found = stability(energy, problem.risk.heads, mu, stationary=(least / float(mu.weights.min())) ** 0.5)
+        way = "growth" if found.rate > 0 else "decay"
+        yield "moved a little", f"{found.kind}: {way} at rate {abs(found.rate):.4g}, {found.gauge} gauge directions"
+        apart, together = found.splitting[0], found.translation[0]
+    else:
+        apart, together = (float(ritz_values(make, energy, mu)[0]) for make in (splitting, translation))
+    yield "least eigenvalues", f"{apart:.4g} of H (heads apart), {together:.4g} of H_tr (together)"
+
+
+def _optimality_rows(problem: "Problem", mu: "Particles", space: "Product", found: "Certificate"):
+    from measureflow.training import FullHeads, ridge_criterion, violations
+    from measureflow.training.certificates import OPTIMAL
+
+    yield "spread of Ψ on the heads", f"{found.spread:.4g}"
+    yield "gap", f"{found.gap:.6g}, among heads no larger than these"
+    yield "lower bound of the risk", f"{found.lower_bound:.8g} ({found.proof})"
     if problem.config.decay and isinstance(problem.risk.heads, FullHeads):
         radius = max(float(part.radius) for part in space.spaces[:2])  # pyright: ignore[reportAttributeAccessIssue]
         largest = -ridge_criterion(problem.risk, mu, radius, starts=64).value
-        table.add_row(
-            "largest singular value of G", f"{largest:.6g}, optimal for the decay {problem.config.decay:g} if equal"
-        )
+        yield "largest singular value of G", f"{largest:.6g}, optimal for the decay {problem.config.decay:g} if equal"
     better = float(mu.weights @ violations(problem.risk, mu, found.offender)) < -OPTIMAL * (1 + found.risk)
     no = "no: the offending head lowers the risk" if better else "undecided: no better head is known"
-    table.add_row("optimal", "yes" if found.optimal else no)
-    Console().print(table)
-    return 0 if found.optimal else 1
+    yield "optimal", "yes" if found.optimal else no
