@@ -45,7 +45,14 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
     np.testing.assert_allclose(problem.risk(mu), data.risk.values[-1], rtol=1e-12)
     assert main(["train", "certify", "run"]) == 1
     printed = capsys.readouterr().out
-    for word in ("at rest", "no, dissipation", "least eigenvalues", "lower bound of the risk", "heuristic-LMO", "optimal"):
+    for word in (
+        "at rest",
+        "no, dissipation",
+        "least eigenvalues",
+        "lower bound of the risk",
+        "heuristic-LMO",
+        "optimal",
+    ):
         assert word in printed
     assert main(["train", "certify", "run", "--prove", "1e-3"]) == 1
     assert "proved-LMO" in capsys.readouterr().out
