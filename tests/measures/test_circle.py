@@ -50,18 +50,6 @@ def test_covectors_see_the_integral(mu):
     np.testing.assert_allclose(seen.mean, kernel @ points / kernel.sum(1, keepdims=True), atol=tolerance(mu))
 
 
-def test_the_zero_covector_sees_mass_and_mean(mu):
-    seen = mu.attend(jnp.zeros((1, 2)))
-    np.testing.assert_allclose(seen.log_mass, 0.0, atol=1e-14)
-    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-15)
-
-
-def test_the_tilted_mean_is_the_gradient_of_the_log_mass(mu):
-    a = jnp.asarray(COVECTORS)
-    gradient = jax.grad(lambda a: mu.attend(a).log_mass.sum())(a)
-    np.testing.assert_allclose(gradient, mu.attend(a).mean, atol=1e-13)
-
-
 def test_the_convolution_is_the_sum_and_so_are_its_derivatives():
     grid = mf.CircleDensity.from_function(bumps, 16).grid
     W = jax.random.normal(jax.random.key(0), (len(grid.nodes), 2))

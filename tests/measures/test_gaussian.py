@@ -27,18 +27,6 @@ def mu(request):
     return mf.Gaussian.from_root(draw.normal(size=d), draw.normal(size=(d, d)) / np.sqrt(d))
 
 
-def test_attend_at_zero_gives_mass_and_mean(mu):
-    seen = mu.attend(jnp.zeros((1, mu.space.dim)))
-    np.testing.assert_allclose(seen.log_mass, 0.0, atol=1e-14)
-    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-13)
-
-
-def test_the_tilted_mean_is_the_gradient_of_the_log_mass(mu):
-    a = jnp.linspace(-1.0, 1.0, mu.space.dim)
-    gradient = jax.grad(lambda a: mu.attend(a[None]).log_mass[0])(a)
-    np.testing.assert_allclose(mu.attend(a[None]).mean[0], gradient, atol=1e-13)
-
-
 def test_transport_keeps_the_mass_and_moves_all_points_alike(mu):
     rate = mu.transport(lambda xs: jnp.ones_like(xs))
     assert rate.log_mass == 0.0

@@ -27,18 +27,9 @@ def tokens(mu, least=1e-20):
     return mf.Particles(mf.Euclidean(2), points.reshape(-1, 2)[kept], mass.ravel()[kept])
 
 
-def test_attend_at_zero_gives_mass_and_mean():
-    seen = MU.attend(jnp.zeros((1, 2)))
-    np.testing.assert_allclose(seen.log_mass, 0.0, atol=1e-14)
-    np.testing.assert_allclose(seen.mean[0], MU.mean, atol=1e-14)
+def test_averages_know_the_moments():
     np.testing.assert_allclose(MU.expect(lambda x: x), MU.mean, atol=1e-13)
     np.testing.assert_allclose(MU.expect(lambda x: jnp.outer(x - MU.mean, x - MU.mean)), MU.cov, atol=1e-13)
-
-
-def test_the_tilted_mean_is_the_gradient_of_the_log_mass():
-    a = jnp.array([0.7, -1.2])
-    gradient = jax.grad(lambda a: MU.attend(a[None]).log_mass[0])(a)
-    np.testing.assert_allclose(MU.attend(a[None]).mean[0], gradient, atol=1e-14)
 
 
 FIELDS = {

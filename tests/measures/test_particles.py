@@ -1,4 +1,4 @@
-"""Particles obey the laws of measures, whatever their weights."""
+"""Particles: weights, spaces, and what a user may get wrong."""
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +19,6 @@ def mu(space):
 def test_weights_sum_to_one_and_keep_their_ratios(mu):
     np.testing.assert_allclose(mu.weights.sum(), 1.0, rtol=1e-14)
     np.testing.assert_allclose(mu.weights[8] / mu.weights[0], 9.0, rtol=1e-14)
-
-
-def test_attend_at_zero_gives_mass_and_mean(mu):
-    seen = mu.attend(jnp.zeros((1, mu.space.dim)))
-    np.testing.assert_allclose(seen.log_mass, 0.0, atol=1e-14)
-    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-14)
-
-
-def test_the_tilted_mean_is_the_gradient_of_the_log_mass(mu):
-    a = jnp.linspace(-1.0, 1.0, mu.space.dim)
-    gradient = jax.grad(lambda a: mu.attend(a[None]).log_mass[0])(a)
-    np.testing.assert_allclose(mu.attend(a[None]).mean[0], gradient, atol=1e-14)
 
 
 def test_transport_moves_along_the_space_and_keeps_the_mass(mu):

@@ -129,12 +129,6 @@ class AxialDensity(AbstractSpectral):
         return self.moments @ jnp.asarray(self.grid.polynomials, self.moments.dtype)
 
     @property
-    def masses(self) -> Float[Array, "*frames n"]:
-        """The density times the weights of the quadrature."""
-        values = self.values
-        return values * jnp.broadcast_to(jnp.asarray(self.grid.weights, values.dtype), values.shape)
-
-    @property
     def engine_name(self) -> str:
         """Sums are a quadrature over height and angle."""
         return "quadrature"

@@ -125,11 +125,6 @@ class CircleDensity(AbstractSpectral):
         return jnp.fft.irfft(_complex(self.moments), size) * (size / (2 * jnp.pi))
 
     @property
-    def masses(self) -> Float[Array, "*frames n"]:
-        """The density times the distance of the nodes."""
-        return self.values * (2 * jnp.pi / len(self.grid.nodes))
-
-    @property
     def engine_name(self) -> str:
         """Sums are convolutions."""
         return "fourier"

@@ -168,6 +168,17 @@ class AbstractSpectral(AbstractDensity):
     def eigenvalues(self) -> Float[Array, "*_"]:
         """Those of minus the Laplacian, shaped so that they multiply the moments."""
 
+    @property
+    @abc.abstractmethod
+    def values(self) -> Float[Array, "*frames n"]:
+        """The density at the nodes."""
+
+    @property
+    def masses(self) -> Float[Array, "*frames n"]:
+        """The density times the weights of the quadrature."""
+        values = self.values
+        return values * jnp.broadcast_to(jnp.asarray(self.grid.weights, values.dtype), values.shape)
+
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AbstractSpectral":
         """The rate under the heat equation: minus the temperature times the eigenvalues times the moments."""
         return self._with(-jnp.asarray(temperature, self.moments.dtype) * self.eigenvalues * self.moments)

@@ -147,12 +147,6 @@ class SphereDensity(AbstractSpectral):
         return values.reshape(*self.moments.shape[:-3], -1)
 
     @property
-    def masses(self) -> Float[Array, "*frames n"]:
-        """The density times the weights of the quadrature."""
-        values = self.values
-        return values * jnp.broadcast_to(jnp.asarray(self.grid.weights, values.dtype), values.shape)
-
-    @property
     def engine_name(self) -> str:
         """Sums are done by harmonics."""
         return "harmonics"
