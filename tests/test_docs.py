@@ -68,12 +68,17 @@ def test_every_example_script_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "first_flow.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_code_of_the_readme_runs():
-    readme = (ROOT / "README.md").read_text()
-    block = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
+    flow, train, _ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names: dict = {}
-    exec(block, names)
+    exec(flow, names)
     assert names["path"].outcome.ok
+    exec(train, names)
+    best = names["best"]
+    assert f"{best.risk:.6f}" in train
+    assert best.gap < 1e-5
+    assert len(best.measure.points) == 6
 
 
 def test_the_pictures_of_the_readme_exist():

@@ -60,12 +60,16 @@ def _show(bar: Bar, progress: "Progress") -> None:
 
 
 def _rows(progress: "Progress"):
-    yield "risk", f"{progress.risk[0]:.6g} to {progress.risk[-1]:.6g}"
+    yield _risk_name(progress.problem), f"{progress.risk[0]:.6g} to {progress.risk[-1]:.6g}"
     yield "dissipation", f"{progress.dissipation[0]:.4g} to {progress.dissipation[-1]:.4g}"
     yield "gap", f"{progress.gap:.4g}, heuristic, among heads no larger than these"
     if progress.limit is not None:
         yield "mean-field limit", f"risk {progress.limit[-1]:.6g} with {progress.problem.config.limit} heads"
     yield "seconds", f"{progress.seconds:.1f}"
+
+
+def _risk_name(problem: "Problem") -> str:
+    return "risk with decay" if problem.config.decay else "risk"
 
 
 def _picture(progress: "Progress") -> str:
@@ -82,10 +86,11 @@ def _picture(progress: "Progress") -> str:
     first, last = (np.asarray(jax.vmap(problem.risk.heads.invariants)(frame[:, :size])) for frame in points[[0, -1]])
     heads = problem.heads(progress.final)
     apart, together = (np.asarray(ritz_values(make, problem.energy, heads)) for make in (splitting, translation))
-    title = f"{config.heads} heads on {config.data}: {config.optimiser}, step {config.step:g}, decay {config.decay:g}"
+    step = "" if config.optimiser == "flow" else f", step {config.step:g}"
+    title = f"{config.heads} heads on {config.data}: {config.optimiser}{step}, decay {config.decay:g}"
     figure = training_figure(
         progress.times, progress.risk, progress.dissipation, first, last, apart, together, title,
-        limit=progress.limit, limit_heads=config.limit,
+        limit=progress.limit, limit_heads=config.limit, risk_name=_risk_name(problem),
     )  # fmt: skip
     figure.savefig(progress.path / "figure.png")
     return str(progress.path / "figure.png")

@@ -22,6 +22,7 @@ def training_figure(
     *,
     limit: ArrayLike | None = None,
     limit_heads: int = 0,
+    risk_name: str = "risk",
 ) -> Figure:
     """Draw a training run of `k` frames.
 
@@ -32,7 +33,7 @@ def training_figure(
         checks.shaped(name, series, (np.size(times),), "One number for each frame.")
     figure = Figure(figsize=(12, 7.5), dpi=150, layout="constrained")
     (a, b), (c, d) = figure.subplots(2, 2)
-    draw_risk(a, times, risk, limit=limit, limit_heads=limit_heads)
+    draw_risk(a, times, risk, limit=limit, limit_heads=limit_heads, name=risk_name)
     draw_dissipation(b, times, dissipation)
     draw_heads(c, first, last)
     draw_spectra(d, splitting, translation)
@@ -41,7 +42,13 @@ def training_figure(
 
 
 def draw_risk(
-    ax: Axes, times: ArrayLike, risk: ArrayLike, *, limit: ArrayLike | None = None, limit_heads: int = 0
+    ax: Axes,
+    times: ArrayLike,
+    risk: ArrayLike,
+    *,
+    limit: ArrayLike | None = None,
+    limit_heads: int = 0,
+    name: str = "risk",
 ) -> Axes:
     """Draw the risk over time, over that of very many heads if it is given, and return the axes."""
     times = np.asarray(times, float)
@@ -60,7 +67,7 @@ def draw_risk(
     ax.plot(times, np.asarray(risk), color=INK, linewidth=2, label="this run", gid="risk")
     if limit is not None:
         ax.legend(frameon=False, fontsize=10)
-    return _dress(ax, "time t", "risk R")
+    return _dress(ax, "time t", name)
 
 
 def draw_dissipation(ax: Axes, times: ArrayLike, dissipation: ArrayLike) -> Axes:
