@@ -79,6 +79,7 @@ CATALOGUE = [
     "paranormal-value-gives-product-of-boundary-and-subspace",
     "positive-hessian-dirac-is-exponentially-stable",
     "positive-hessian-for-full-heads-as-published",
+    "long-context-critical-scaling",
     "pre-norm-slows-clustering-to-a-power",
     "proved-optimality-of-finitely-many-heads",
     "rank-histogram-spread-as-published",
