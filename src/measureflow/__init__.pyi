@@ -48,6 +48,7 @@ from .fields import Varying as Varying
 from .flows import RK4 as RK4
 from .flows import Adaptive as Adaptive
 from .flows import Euler as Euler
+from .flows import Flow as Flow
 from .flows import Heun as Heun
 from .flows import Langevin as Langevin
 from .flows import Stiff as Stiff

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.flows import legs
-from measureflow.flows.evolve import prepared
-from measureflow.flows.merging import merged_leg
 from measureflow.measures.grouping import linked, met
 
 CIRCLE = mf.Sphere(2)
@@ -50,9 +47,9 @@ def test_frames_show_all_tokens_with_their_own_weights(runs, cloud):
 
 
 def test_a_merged_run_goes_on_from_its_frames_to_the_same_bits(cloud):
-    field, mu, times, solver = prepared(mf.SoftmaxAttention.isotropic(2, beta=9.0), cloud, np.linspace(0, 30, 7), None)
-    first, second, _ = legs(field, mu, times, solver, 3, merge=1e-3)
-    again = merged_leg(field, first.final, times[2], times[3:6], solver, 1e-3)
+    flow = mf.Flow(mf.SoftmaxAttention.isotropic(2, beta=9.0), cloud, np.linspace(0, 30, 7), merge=1e-3)
+    first, second, _ = flow.legs(3)
+    again = next(flow.legs(3, since=3, state=first.final))
     assert second.stats["tokens"] < 100
     np.testing.assert_array_equal(again.measures.points, second.measures.points)
 

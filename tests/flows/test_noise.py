@@ -68,12 +68,7 @@ def test_the_same_key_gives_the_same_path_and_legs_share_it():
     one, two, other = (mf.evolve(field, start, [0.0, 1.0, 2.0], key=key, **arguments) for key in (1, 1, 2))
     np.testing.assert_array_equal(one.final.points, two.final.points)
     assert not np.allclose(one.final.points, other.final.points)
-    from measureflow.flows import legs
-    from measureflow.flows.evolve import prepared
-
-    field, start, times, solver = prepared(field, start, jnp.array([0.0, 1.0, 2.0]), mf.Euler(0.1))
-    kicks = mf.Langevin(0.2).kicks(start, times, solver, 1)
-    *_, last = legs(field, start, times, solver, 2, kicks)
+    *_, last = mf.Flow(field, start, [0.0, 1.0, 2.0], key=1, **arguments).legs(2)
     np.testing.assert_allclose(last.final.points, one.final.points, atol=1e-12)
 
 

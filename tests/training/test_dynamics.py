@@ -8,7 +8,6 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.flows.evolve import prepared
 from measureflow.training import fixtures
 from measureflow.training.dynamics import check_step
 from measureflow.training.thermal import entropy, virial
@@ -45,7 +44,7 @@ def test_a_run_in_legs_goes_on_to_the_same_bits():
     field = training.StochasticDescent(RISK, 5, 0.01)
     times = np.arange(0, 41, 10) * 0.01
     whole = mf.evolve(field, MU, times, mf.Euler(0.01))
-    parts = list(mf.flows.legs(*prepared(field, MU, times, mf.Euler(0.01)), 2))
+    parts = list(mf.Flow(field, MU, times, mf.Euler(0.01)).legs(2))
     np.testing.assert_array_equal(parts[-1].final.points, whole.final.points)
 
 

@@ -10,8 +10,11 @@ import sys
 
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
-    "compare": "set two runs side by side: tables, and a picture of tokens over their limit",
     "train": "train attention heads as a measure flow, and certify what came out",
+    "resume": "go on with an interrupted run, to the same bits",
+    "plot": "draw the pictures of runs again, from their folders",
+    "rerun": "run again what a run was asked for, and compare",
+    "compare": "set runs side by side: tables, and a picture",
     "study": "list published claims, run them, print verdicts",
     "bench": "time kernel sums against what a user would pick instead",
 }
@@ -32,7 +35,8 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"measureflow {__version__}")  # noqa: T201
         return 0
-    from measureflow.runs.config import InputError, nearest
+    from measureflow.runs.settings import InputError
+    from measureflow.runs.words import nearest
 
     if command not in COMMANDS:
         return complain(f"{command!r} is not a command{nearest(command, list(COMMANDS))}.", "", USAGE.rstrip())
@@ -40,6 +44,11 @@ def main(argv: list[str] | None = None) -> int:
         return importlib.import_module(f"measureflow.cli.{command}").main(rest)
     except InputError as error:
         return complain(*error.sentences)
+    except RuntimeError as error:
+        if type(error).__name__ != "StorageError":  # its module needs zarr, which most commands do not
+            raise
+        complain(str(error))
+        return 1
     except BrokenPipeError:  # whoever read our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -3,33 +3,83 @@
 from typing import Annotated, Any, TypedDict
 
 import tyro
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
-from measureflow.runs.config import Schema, read
+from measureflow.runs.commands import AbstractCommand
+from measureflow.runs.settings import Schema, Settings, read
+from measureflow.runs.vocabulary import TABLES
+
+
+class Words(BaseModel):
+    """The schema of a command that makes no run of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def positional(metavar: str, help: str) -> Any:
+    """A field of a schema for words without an option in front; at least one is needed."""
+    extra = {"positional": metavar}
+    return Field((), min_length=1, description=help, json_schema_extra=extra, validate_default=True)
 
 
 def parse(schema: type[Schema], argv: list[str], prog: str) -> Schema:
-    """The configuration that a command line describes; `--config` names a TOML file that the options override."""
-    typed: dict[str, Any] = tyro.cli(_words(schema), args=argv, prog=prog, description=schema.__doc__)  # pyright: ignore
-    return read(schema, typed, typed.pop("config", None))
+    """What a command line asks for."""
+    return read(schema, _typed(schema, argv, prog))
 
 
-def _words(schema: type[BaseModel]) -> Any:
-    words = {name: _word(field) for name, field in schema.model_fields.items()}
-    config = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
-    return TypedDict("Options", words | {"config": Annotated[str, config]}, total=False)  # pyright: ignore
+def parse_run(command: AbstractCommand, argv: list[str]) -> Settings:
+    """The settings of a command that makes a run; `--config` names a TOML file that the options override.
+
+    A file of words of one's own (`--use`) is read first, since it may add choices and options.
+    """
+    early = {name: _after(argv, f"--{name}") for name in ("use", "config")}
+    asked = {"use": early["use"]} if early["use"] is not None else {}
+    schema = command.schema(asked | command.asked(early["config"]))
+    typed = _typed(schema, argv, f"measureflow {command.name}", config=True)
+    return command.settings(typed, typed.pop("config", None))
 
 
-def _word(field: Any) -> Any:
-    default = "" if field.default is None or field.default is False else f"(default: {field.default})"
-    help_ = {"help": field.description.replace("%", "%%"), "help_behavior_hint": default}
+def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = False) -> dict[str, Any]:
+    words = {name: _word(name, field) for name, field in schema.model_fields.items()}
+    file = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
+    kind: Any = TypedDict("Options", words | ({"config": Annotated[str, file]} if config else {}), total=False)  # pyright: ignore
+    return tyro.cli(kind, args=argv, prog=prog, description=schema.__doc__)
+
+
+def _after(argv: list[str], option: str) -> str | None:
+    """The word after an option, before anything is known of the others."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        if word == option:
+            return following or None
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None
+
+
+def _word(name: str, field: Any) -> Any:
+    default = "" if field.default in (None, False, ()) else f"(default: {field.default})"
+    help_ = {"help": _help(name, field).replace("%", "%%"), "help_behavior_hint": default}
     if field.annotation is bool:
         return Annotated[bool, tyro.conf.arg(**help_)]
-    return Annotated[str, tyro.conf.arg(metavar=_metavar(field.annotation), **help_)]
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and "positional" in extra:
+        return Annotated[
+            tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=str(extra["positional"]), **help_)
+        ]
+    return Annotated[str, tyro.conf.arg(metavar=_metavar(name, field.annotation), **help_)]
 
 
-def _metavar(annotation: Any) -> str:
-    choices = getattr(annotation, "__args__", ())
+def _help(name: str, field: Any) -> str:
+    """The help of an option; for one that takes words, what each means."""
+    table = next((table for table in TABLES if table.option == name), None)
+    if table is None:
+        return field.description
+    return f"{field.description}: " + "; ".join(f"{word}, {entry.help}" for word, entry in table.items())
+
+
+def _metavar(name: str, annotation: Any) -> str:
+    table = next((table for table in TABLES if table.option == name), None)
+    choices = tuple(table) if table is not None else getattr(annotation, "__args__", ())
     if choices and all(isinstance(choice, str) for choice in choices):
         return "{" + ",".join(choices) + "}"
     kinds = {int: "INT", float: "NUMBER", str: "TEXT"}

@@ -6,7 +6,7 @@ fitted in every run on its own, so that the scatter of the runs gives an interva
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,20 +18,11 @@ from scipy.stats import t as student
 
 from measureflow import checks
 from measureflow.fields import AbstractField
-from measureflow.flows import AbstractSolver, Langevin, Outcome, evolve
-from measureflow.measures import AbstractMeasure, Particles
-from measureflow.measures.particles import as_key
+from measureflow.flows import AbstractNoise, AbstractSolver, Outcome, evolve
+from measureflow.measures import AbstractMeasure, AbstractSampled
+from measureflow.measures.cloud import as_key
 
 Distance = Callable[[AbstractMeasure, AbstractMeasure], Float[Array, ""]]
-
-
-@runtime_checkable
-class Sampled(Protocol):
-    """A measure from which tokens can be drawn."""
-
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
-        """Independent tokens."""
-        ...
 
 
 class ChaosRate(NamedTuple):
@@ -61,14 +52,14 @@ def moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""
 
 def chaos_rate(
     field: AbstractField,
-    law: AbstractMeasure,
+    law: AbstractSampled,
     ns: Sequence[int],
     times: ArrayLike | Array = (0.0, 1.0),
     solver: AbstractSolver | None = None,
     *,
     runs: int = 16,
     key: PRNGKeyArray | int = 0,
-    noise: Langevin | None = None,
+    noise: AbstractNoise | None = None,
     distance: Distance = moment_distance,
     confidence: float = 0.95,
 ) -> ChaosRate:
@@ -86,7 +77,7 @@ def chaos_rate(
     def errors(n: int, keys: Key[Array, " runs"]) -> tuple[Float[Array, " runs"], Outcome]:
         def one(key):
             draw, kick = jax.random.split(key)
-            tokens = law.sample(n, key=draw)  # pyright: ignore[reportAttributeAccessIssue]
+            tokens = law.sample(n, key=draw)
             path = evolve(field, tokens, times, solver, noise=noise, key=kick)
             return distance(path.final, limit.final), path.outcome
 
@@ -119,7 +110,7 @@ def _arrived(outcome: Outcome, law: AbstractMeasure) -> None:
 
 
 def _check(law: AbstractMeasure, ns: Sequence[int], runs: int, confidence: float) -> None:
-    if not isinstance(law, Sampled):
+    if not isinstance(law, AbstractSampled):
         raise TypeError(
             f"`law` must be a measure that tokens can be drawn from, such as `CircleDensity`; got {type(law).__name__}."
         )

@@ -6,7 +6,7 @@ radius grow live in Euclidean space, the others keep every radius.
 """
 
 import abc
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Real
 from measureflow import checks
 from measureflow.fields.base import AbstractField
 from measureflow.fields.depth import AbstractSwitching
+from measureflow.measures import AbstractCloud, AbstractMeasure
 
 
 class AbstractNorm(eqx.Module):
@@ -165,19 +166,19 @@ class Normalised(AbstractField):
     scheme: AbstractScheme
     norm: AbstractNorm = Unit()
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: Any) -> Float[Array, "m d"]:
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the scheme, from the field at the normalised tokens."""
-        if not hasattr(mu, "push"):
+        if not isinstance(mu, AbstractCloud):
             raise TypeError(f"`Normalised` needs tokens; got {type(mu).__name__}.")
         seen = self.field(t, jax.vmap(self.norm)(xs), mu.push(self.norm))
         return self.scheme.velocity(t, xs, seen)
 
 
-def directions(mu: Any) -> Float[Array, "n d"]:
+def directions(mu: AbstractCloud) -> Float[Array, "n d"]:
     """The directions of the tokens."""
     return mu.push(Unit()).points
 
 
-def radii(mu: Any) -> Float[Array, " n"]:
+def radii(mu: AbstractCloud) -> Float[Array, " n"]:
     """The radii of the tokens."""
     return jnp.linalg.norm(mu.points, axis=-1)

@@ -7,41 +7,23 @@ as the drift allows, orders and error estimates stay those of the method, and a 
 does so here.
 """
 
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import diffrax as dfx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import AbstractAround, Settled
+from measureflow.measures import AbstractDiffusive, AbstractHeated
 
 
-@runtime_checkable
-class Diffusive(Protocol):
-    """A measure that knows its rate under the heat equation with generator `temperature` times the Laplacian."""
-
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> Any:
-        """The rate of the numbers of the measure."""
-        ...
-
-
-@runtime_checkable
-class Heated(Diffusive, Protocol):
-    """A measure whose numbers, and tangents to them, the heat equation moves linearly and in closed form."""
-
-    def heat(self, span: Real[ArrayLike, ""]) -> Any:
-        """What is left after a span of time at unit temperature."""
-        ...
-
-
-def fokker_planck(mu: Diffusive, temperature: Float[Array, ""], solver: AbstractSolver) -> dfx.AbstractSolver:
+def fokker_planck(mu: AbstractDiffusive, temperature: Float[Array, ""], solver: AbstractSolver) -> dfx.AbstractSolver:
     """The stepping of a measure with noise: along the heat flow where it is known and the method is explicit."""
     method = solver.method()
-    if isinstance(mu, Heated) and isinstance(method, dfx.AbstractERK | dfx.Euler):
+    if isinstance(mu, AbstractHeated) and isinstance(method, dfx.AbstractERK | dfx.Euler):
         return Settled(Lawson(method, temperature))
     return Diffusing(method, temperature)
 

@@ -1,8 +1,12 @@
 """A leg: the pure function at the bottom of every flow.
 
 A field, a measure and times in, frames and a measure out, compiled once per shape. How a leg ends is decided here: by
-arriving, or by one of the outcomes of `trajectory`.
+arriving, or by one of the outcomes of `trajectory`. There are several ways to do a leg: `Straight` solves it as it is,
+`merging.Merging` with fewer and fewer tokens.
 """
+
+import abc
+from typing import final
 
 import diffrax as dfx
 import equinox as eqx
@@ -22,39 +26,89 @@ from measureflow.flows.trajectory import (
     REACHED,
     UNDERFLOW,
     UNSOUND,
+    Measure,
     Outcome,
     Trajectory,
 )
-from measureflow.measures import AbstractMeasure
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
 
 
+class AbstractWay(eqx.Module):
+    """A way to do the legs of a flow."""
+
+    @abc.abstractmethod
+    def leg(
+        self,
+        field: AbstractField,
+        mu: Measure,
+        start: Float[Array, ""],
+        times: Float[Array, " k"],
+        solver: AbstractSolver,
+    ) -> Trajectory[Measure]:
+        """Move a measure from a start to given times, of which the first may be the start itself."""
+
+    @abc.abstractmethod
+    def coarser(self) -> "AbstractWay":
+        """The way of a coarser run, to estimate an error."""
+
+    @abc.abstractmethod
+    def gain(self, order: int) -> int:
+        """By how much the difference to the coarser run exceeds the error, for a solver of an order."""
+
+
+@final
+class Straight(AbstractWay):
+    """The leg as it is; `stepping` adds noise, `derivative` is a diffrax adjoint."""
+
+    stepping: dfx.AbstractSolver | None = None
+    derivative: dfx.AbstractAdjoint | None = None
+
+    def leg(
+        self,
+        field: AbstractField,
+        mu: Measure,
+        start: Float[Array, ""],
+        times: Float[Array, " k"],
+        solver: AbstractSolver,
+    ) -> Trajectory[Measure]:
+        """Solve once, landing on every time."""
+        return leg(field, mu, start, times, solver, self.stepping, self.derivative)
+
+    def coarser(self) -> "Straight":
+        """The same way: what is coarser is the solver."""
+        return self
+
+    def gain(self, order: int) -> int:
+        """The coarse run is off by `2^order` times the error of the fine one (Richardson)."""
+        return 2**order - 1
+
+
 @eqx.filter_jit
 def leg(
     field: AbstractField,
-    mu: AbstractMeasure,
+    mu: Measure,
     start: Float[Array, ""],
     times: Float[Array, " k"],
     solver: AbstractSolver,
-    kicks: dfx.AbstractSolver | None = None,
+    stepping: dfx.AbstractSolver | None = None,
     derivative: dfx.AbstractAdjoint | None = None,
-) -> Trajectory:
+) -> Trajectory[Measure]:
     """Move a measure from a start to given times; `times[0]` may be the start itself.
 
     The field is seen on the half-open interval up to the last time, where it may jump.
     """
     # Without this a GPU rounds the factors of float32 products to ten bits.
     with jax.default_matmul_precision("highest"):
-        return _leg(field, mu, start, times, solver, kicks, derivative)
+        return _leg(field, mu, start, times, solver, stepping, derivative)
 
 
-def _leg(field, mu, start, times, solver, kicks, derivative) -> Trajectory:
+def _leg(field, mu, start, times, solver, stepping, derivative) -> Trajectory:
     before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
     solution = dfx.diffeqsolve(
         dfx.ODETerm(_rate),
-        Settled(solver.method()) if kicks is None else kicks,
+        Settled(solver.method()) if stepping is None else stepping,
         start,
         times[-1],
         None,

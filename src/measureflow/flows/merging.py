@@ -17,10 +17,11 @@ from jaxtyping import Array, Float, Int, Real
 
 from measureflow import checks
 from measureflow.fields import AbstractField, Causal
-from measureflow.flows.leg import leg
+from measureflow.flows.leg import AbstractWay, leg
+from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
-from measureflow.flows.trajectory import Trajectory
+from measureflow.flows.trajectory import Measure, Trajectory
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.grouping import means, met
 
@@ -49,9 +50,34 @@ class Merged(NamedTuple):
     error: float
 
 
-def check(field: AbstractField, mu: Any, tolerance: Real[ArrayLike, ""], noise: Any) -> None:
+@final
+class Merging(AbstractWay):
+    """Legs on which tokens that have met within a distance go on as one."""
+
+    tolerance: float = eqx.field(static=True)
+
+    def leg(
+        self,
+        field: AbstractField,
+        mu: Measure,
+        start: Float[Array, ""],
+        times: Float[Array, " k"],
+        solver: AbstractSolver,
+    ) -> Trajectory[Measure]:
+        """A leg in short pieces, with tokens merged between them; takes and returns all tokens."""
+        return merged_leg(field, mu, start, times, solver, self.tolerance)
+
+    def coarser(self) -> "Merging":
+        """Merge at twice the distance."""
+        return Merging(2 * self.tolerance)
+
+    def gain(self, order: int) -> int:
+        """The error of merging falls at least linearly with the distance, so the difference itself is the estimate."""
+        return 1
+
+
+def check(field: AbstractField, mu: AbstractMeasure, noise: AbstractNoise | None) -> None:
     """Refuse, with a sentence, flows in which tokens that have met are not one."""
-    checks.positive("merge", tolerance)
     if not isinstance(mu, Particles):
         raise TypeError(f"`merge` is for `Particles`; got {type(mu).__name__}.")
     if not checks.concrete(mu, field):
@@ -72,7 +98,7 @@ def merged_leg(
     times: Float[Array, " k"],
     solver: AbstractSolver,
     tolerance: float,
-) -> Trajectory:
+) -> Trajectory[Any]:
     """A leg that merges tokens on the way; takes and returns all tokens.
 
     `costs` tell how many tokens are left and the sum, over the mergers, of the farthest that a token was moved: as measures,

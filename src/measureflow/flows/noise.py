@@ -1,6 +1,7 @@
 """Langevin tokens: Brownian motion inside the space, on top of the flow; for limits, the diffusion of their law."""
 
-from typing import Any, final
+import abc
+from typing import final
 
 import diffrax as dfx
 import equinox as eqx
@@ -9,14 +10,24 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
-from measureflow.flows.diffusion import Diffusive, fokker_planck
+from measureflow.flows.diffusion import fokker_planck
 from measureflow.flows.solvers import AbstractSolver, Euler
 from measureflow.flows.stepping import NoisyEuler
-from measureflow.measures.particles import as_key
+from measureflow.measures import AbstractCloud, AbstractDiffusive, AbstractMeasure
+
+
+class AbstractNoise(eqx.Module):
+    """What shakes a flow."""
+
+    @abc.abstractmethod
+    def stepping(
+        self, mu: AbstractMeasure, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | None
+    ) -> dfx.AbstractSolver:
+        """The steps of a solver with this noise added, for a flow through given times."""
 
 
 @final
-class Langevin(eqx.Module):
+class Langevin(AbstractNoise):
     """Noise at a temperature: `dX = v dt + sqrt(2 temperature) dB`, so that the law diffuses with `temperature` times the
     Laplacian of the space. The inverse temperature is the kappa of the papers.
     """
@@ -27,21 +38,23 @@ class Langevin(eqx.Module):
         checks.finite("temperature", self.temperature)
         checks.positive("temperature", self.temperature)
 
-    def kicks(
-        self, mu: Any, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | int | None
+    def stepping(
+        self, mu: AbstractMeasure, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | None
     ) -> dfx.AbstractSolver:
-        """The stepping that adds this noise.
+        """Euler steps along geodesics with kicks, or those of the law.
 
         For particles one Brownian path over the whole run, finer than every step between frames; a measure that knows how
         to diffuse follows the Fokker-Planck equation, which needs neither a key nor a particular solver.
         """
-        if isinstance(mu, Diffusive):
+        if isinstance(mu, AbstractDiffusive):
             return fokker_planck(mu, self.temperature, solver)
+        if not isinstance(mu, AbstractCloud):
+            raise TypeError(f"`noise` moves tokens and measures that diffuse; got {type(mu).__name__}.")
         if not isinstance(solver, Euler):
             raise ValueError(f"`noise` needs fixed Euler steps, `solver=Euler(dt)`; got {type(solver).__name__}.")
         if key is None:
             raise ValueError("`noise` needs a `key`: a JAX key or an integer seed.")
         shape = jax.ShapeDtypeStruct(mu.points.shape, mu.points.dtype)
         finest = jnp.minimum(solver.dt, jnp.diff(times).min()) / 4
-        path = dfx.VirtualBrownianTree(times[0], times[-1], tol=finest, shape=shape, key=as_key(key))
+        path = dfx.VirtualBrownianTree(times[0], times[-1], tol=finest, shape=shape, key=key)
         return NoisyEuler(path, jnp.sqrt(2 * self.temperature).astype(mu.points.dtype))

@@ -1,16 +1,19 @@
 """What a flow leaves behind: frames, how it ended, and what it cost."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, final
+from typing import Any, Generic, TypeVar, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure
+
+Measure = TypeVar("Measure", bound=AbstractMeasure)
+Value = TypeVar("Value")
 
 REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND = range(7)
 
@@ -55,7 +58,7 @@ class Outcome(eqx.Module):
 
 
 @final
-class Trajectory(eqx.Module):
+class Trajectory(eqx.Module, Generic[Measure]):
     """The frames of a flow.
 
     `measures` is one measure with a leading axis over frames. A flow that stops early keeps the frames it reached;
@@ -63,8 +66,8 @@ class Trajectory(eqx.Module):
     """
 
     times: Float[Array, " k"]
-    measures: AbstractMeasure
-    final: AbstractMeasure
+    measures: Measure
+    final: Measure
     outcome: Outcome
     frames: Int[Array, ""]
     costs: dict[str, Array]
@@ -78,26 +81,26 @@ class Trajectory(eqx.Module):
             stats["blow_up_time"] = float(self.outcome.time)
         return stats
 
-    def at(self, i: int) -> AbstractMeasure:
+    def at(self, i: int) -> Measure:
         """The measure of frame `i`."""
         return jax.tree.map(lambda leaf: leaf[i], self.measures)
 
-    def map(self, f: Callable[[AbstractMeasure], PyTree[Array]]) -> PyTree[Array]:
+    def map(self, f: Callable[[Measure], Value]) -> Value:
         """A function of one measure, on every frame at once."""
         return jax.vmap(f)(self.measures)
 
     def __len__(self) -> int:
         return len(self.times)
 
-    def __iter__(self) -> Iterator[AbstractMeasure]:
+    def __iter__(self) -> Iterator[Measure]:
         return (self.at(i) for i in range(len(self)))
 
-    def since(self, first: int) -> "Trajectory":
+    def since(self, first: int) -> "Trajectory[Measure]":
         """The trajectory without its first frames."""
         rest = jax.tree.map(lambda leaf: leaf[first:], (self.times, self.measures))
         return eqx.tree_at(lambda path: (path.times, path.measures, path.frames), self, (*rest, self.frames - first))
 
-    def reached(self) -> "Trajectory":
+    def reached(self) -> "Trajectory[Measure]":
         """The trajectory without the frames that were not reached."""
         keep = int(self.frames)
         frames = jax.tree.map(lambda leaf: leaf[:keep], (self.times, self.measures))

@@ -20,8 +20,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
 
 from measureflow import checks
+from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, exponential_sums
-from measureflow.measures.particles import Particles, as_key
+from measureflow.measures.particles import Particles
 from measureflow.spaces import Sphere
 from measureflow.sums import Attended, Blockwise
 
@@ -73,7 +74,7 @@ def meridian(dim: int, degree: int) -> Meridian:
 
 
 @final
-class AxialDensity(AbstractSpectral):
+class AxialDensity(AbstractSpectral, AbstractSampled):
     """A density on the unit sphere of `R^dim` that is symmetric about the first axis.
 
     `values` are densities with respect to the uniform law, at the nodes of `meridian(dim, degree)`. Only fields that keep the

@@ -2,12 +2,13 @@
 
 A field never asks what kind of measure it sees: it calls `attend` or `ridge` (how covectors see the measure), `weigh` and
 `potential` (reweighting) and `integrate` (averages). The flow calls `transport`, the measure's own continuity equation, and
-`settle`.
+`settle`. What only some measures can do is told by the classes they derive from: `AbstractDiffusive` and `AbstractHeated`
+here, `AbstractCloud` and `AbstractSampled` in `measures.cloud`.
 """
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -15,11 +16,16 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Real
 
+from measureflow.spaces import AbstractSpace
 from measureflow.sums import AbstractEngine, Attended
+
+Measure = TypeVar("Measure", bound="AbstractMeasure")
 
 
 class AbstractMeasure(eqx.Module):
     """A probability measure in motion."""
+
+    space: eqx.AbstractVar[AbstractSpace]
 
     @abc.abstractmethod
     def attend(self, covectors: Float[Array, "m d"]) -> Attended:
@@ -48,7 +54,7 @@ class AbstractMeasure(eqx.Module):
         """The measure `e^g dmu`, kept in the log domain and not normalised."""
 
     @abc.abstractmethod
-    def using(self, engine: AbstractEngine) -> "AbstractMeasure":
+    def using(self: Measure, engine: AbstractEngine) -> Measure:
         """The measure with another engine for its kernel sums."""
 
     @property
@@ -73,3 +79,19 @@ class AbstractMeasure(eqx.Module):
     def sound(self) -> Bool[Array, ""]:
         """Whether the numbers still stand for a measure; a flow ends when they do not."""
         return jnp.array(True)
+
+
+class AbstractDiffusive(AbstractMeasure):
+    """A measure that knows its rate under noise, the Fokker-Planck equation."""
+
+    @abc.abstractmethod
+    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AbstractDiffusive":
+        """The rate of its numbers under the heat equation with generator `temperature` times the Laplacian."""
+
+
+class AbstractHeated(AbstractDiffusive):
+    """A measure whose numbers, and tangents to them, the heat equation moves linearly and in closed form."""
+
+    @abc.abstractmethod
+    def heat(self, span: Real[ArrayLike, ""]) -> "AbstractHeated":
+        """What is left after a span of time at unit temperature."""

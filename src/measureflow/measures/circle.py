@@ -19,8 +19,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
 
 from measureflow import checks
+from measureflow.measures.base import AbstractHeated
+from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.density import NEGATIVE, AbstractDensity, AbstractGrid, AbstractSpectral, check_density
-from measureflow.measures.particles import Particles, as_key
+from measureflow.measures.particles import Particles
 from measureflow.spaces import Sphere
 
 Velocity = Callable[[Float[Array, "m d"]], Float[Array, "m d"]]
@@ -55,7 +57,7 @@ def ring(size: int) -> Ring:
 
 
 @final
-class CircleDensity(AbstractSpectral):
+class CircleDensity(AbstractSpectral, AbstractSampled):
     """A density on the circle through its moments `∫ cos(kθ) dμ` and `∫ sin(kθ) dμ`, the two rows of `moments`.
 
     `values` are densities with respect to the angle at equally spaced angles from zero: `2K + 1` of them give `K` moments.
@@ -166,7 +168,7 @@ class CircleDensity(AbstractSpectral):
 
 
 @final
-class CircleCells(AbstractDensity):
+class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
     """A density on the circle through its averages over equal cells, the first one centred at angle zero.
 
     Mass moves from cell to cell across their edges, so none is lost; what crosses is taken from the side it comes from,
@@ -241,6 +243,20 @@ class CircleCells(AbstractDensity):
         decay = jnp.exp(-4 * jnp.asarray(span, k.dtype) * (jnp.sin(jnp.pi * k / n) / self.width) ** 2)
         spectrum = jnp.fft.rfft(self.values)
         return self._with(jnp.fft.irfft(decay.astype(spectrum.dtype) * spectrum, n))
+
+    def quantiles(self, n: int) -> Particles:
+        """Equally weighted tokens that divide the mass evenly."""
+        return self._particles((jnp.arange(n, dtype=self.values.dtype) + 0.5) / n)
+
+    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+        """Independent tokens, uniform within their cells."""
+        return self._particles(jax.random.uniform(as_key(key), (n,), self.values.dtype))
+
+    def _particles(self, shares: Float[Array, " n"]) -> Particles:
+        edges = self.width * (jnp.arange(self.values.shape[-1] + 1, dtype=shares.dtype) - 0.5)
+        below = jnp.append(jnp.zeros(1, shares.dtype), jnp.cumsum(jnp.maximum(self.masses, 0.0)))
+        places = jnp.interp(shares * below[-1], below, edges)
+        return Particles(self.space, jnp.stack([jnp.cos(places), jnp.sin(places)], axis=1))
 
     def settle(self) -> "CircleCells":
         """The averages are what they are."""

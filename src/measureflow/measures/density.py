@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Real
 
 from measureflow import checks
-from measureflow.measures.base import AbstractMeasure
+from measureflow.measures.base import AbstractHeated, AbstractMeasure
 from measureflow.sums import AbstractEngine, Attended, Blockwise
 
 MASS_TOLERANCE = 1e-6
@@ -158,7 +158,7 @@ class AbstractDensity(AbstractMeasure):
         return self.masses * jnp.exp(self.tilt - top), top
 
 
-class AbstractSpectral(AbstractDensity):
+class AbstractSpectral(AbstractDensity, AbstractHeated):
     """A density through its moments against functions that the heat equation only scales."""
 
     moments: eqx.AbstractVar[Float[Array, "*frames _"]]

@@ -18,8 +18,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
 
 from measureflow import checks
-from measureflow.measures.base import AbstractMeasure
-from measureflow.measures.particles import Particles, as_key
+from measureflow.measures.base import AbstractDiffusive
+from measureflow.measures.cloud import AbstractSampled, as_key
+from measureflow.measures.particles import Particles
 from measureflow.measures.quadrature import REACH, end_rule, normal_rule
 from measureflow.spaces import Euclidean
 from measureflow.sums import AbstractEngine, Attended
@@ -38,7 +39,7 @@ NOT_QUADRATIC = "The `potential` that reweights a Gaussian must be quadratic, or
 
 
 @final
-class Gaussian(AbstractMeasure):
+class Gaussian(AbstractDiffusive, AbstractSampled):
     """The normal law `N(mean, cov)`; the covariance may be singular.
 
     `root` is a square root of the covariance, `cov = root root^T`. For derivatives with respect to the covariance start

@@ -18,15 +18,16 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
 
 from measureflow import checks
-from measureflow.measures.base import AbstractMeasure
+from measureflow.measures.base import AbstractDiffusive
+from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.gaussian import NOT_QUADRATIC, Gaussian, Velocity, square_root
-from measureflow.measures.particles import Particles, as_key
+from measureflow.measures.particles import Particles
 from measureflow.spaces import Euclidean
 from measureflow.sums import AbstractEngine, Attended
 
 
 @final
-class GaussianMixture(AbstractMeasure):
+class GaussianMixture(AbstractDiffusive, AbstractSampled):
     """The law `sum_k w_k N(m_k, Σ_k)`; `parts` are its components, stacked, with log weights as their log masses."""
 
     parts: Gaussian

@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike
 
 from measureflow import checks
 from measureflow.measures.circle import fast_size
+from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density
-from measureflow.measures.particles import Particles, as_key
+from measureflow.measures.particles import Particles
 from measureflow.spaces import Sphere
 
 RESOLVED = 1e-6
@@ -88,7 +89,7 @@ def globe(degree: int) -> Globe:
 
 
 @final
-class SphereDensity(AbstractSpectral):
+class SphereDensity(AbstractSpectral, AbstractSampled):
     """A density on the usual sphere through its moments with harmonics up to a degree, `(2, degree + 1, degree + 1)`.
 
     `values` are densities with respect to the area at the nodes of `globe(degree)`. The first axis of `moments` has cosines

@@ -11,9 +11,9 @@ from matplotlib.patches import Ellipse
 from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.plotting.curves import draw_series
 from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
 from measureflow.plotting.marks import FAINT, INK, PALETTE
-from measureflow.plotting.run import draw_series
 from measureflow.plotting.words import short_times, wrapped
 
 Frame = Mapping[str, np.ndarray]

@@ -47,21 +47,31 @@ def draw_density_over_time(ax: Axes, times: ArrayLike, values: ArrayLike) -> Axe
 
     Tones go by a root of the density, so that the first ripples are seen as well as the clusters they become.
     """
-    times = np.asarray(times, float)
     values = _values(values, ("k", "n"))
+    half = np.pi / values.shape[1]
+    _draw_through_time(ax, times, np.linspace(-half, 2 * np.pi - half, values.shape[1] + 1), values, "angle")
+    ax.yaxis.set_major_locator(FixedLocator([0.0, np.pi, 2 * np.pi - half]))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda _, i: ("0", "π", "2π")[i or 0]))
+    return ax
+
+
+def draw_height_over_time(ax: Axes, times: ArrayLike, heights: ArrayLike, values: ArrayLike) -> Axes:
+    """Draw a density about an axis through time: heights `(n,)` from -1 to 1 upwards, `values` `(k, n)`."""
+    heights = np.asarray(heights, float)
+    edges = np.concatenate([[-1.0], (heights[1:] + heights[:-1]) / 2, [1.0]])
+    return _draw_through_time(ax, times, edges, _values(values, ("k", len(heights))), "height z")
+
+
+def _draw_through_time(ax: Axes, times: ArrayLike, edges: np.ndarray, values: np.ndarray, name: str) -> Axes:
+    times = np.asarray(times, float)
     checks.shaped("times", times, (len(values),), "One for each frame.")
     checks.increasing("times", times)
     if len(times) < 2:
         raise ValueError("`times` has one frame; a density over time needs at least two.")
-    middles = (times[1:] + times[:-1]) / 2
-    edges = np.concatenate([times[:1], middles, times[-1:]])
-    half = np.pi / values.shape[1]
-    angles = np.linspace(-half, 2 * np.pi - half, values.shape[1] + 1)
+    moments = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])
     tones = PowerNorm(0.4, vmin=0.0, vmax=max(float(values.max()), 1e-300))
-    ax.pcolormesh(edges, angles, values.T, cmap=TONES, norm=tones, rasterized=True, gid="density")
-    ax.set(xlabel="time", ylabel="angle", xlim=(times[0], times[-1]), ylim=(angles[0], angles[-1]))
-    ax.yaxis.set_major_locator(FixedLocator([0.0, np.pi, 2 * np.pi - half]))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda _, i: ("0", "π", "2π")[i or 0]))
+    ax.pcolormesh(moments, edges, values.T, cmap=TONES, norm=tones, rasterized=True, gid="density")
+    ax.set(xlabel="time", ylabel=name, xlim=(times[0], times[-1]), ylim=(edges[0], edges[-1]))
     return ax
 
 
@@ -107,7 +117,7 @@ def mesh(ax: Axes) -> QuadMesh:
     return next(item for item in ax.collections if isinstance(item, QuadMesh))
 
 
-def _values(values: ArrayLike, shape: tuple[str, ...]) -> np.ndarray:
+def _values(values: ArrayLike, shape: tuple[str | int, ...]) -> np.ndarray:
     values = np.asarray(values, float)
     checks.shaped("values", values, shape, "They are densities at the nodes.")
     if values.size == 0:

@@ -1,18 +1,18 @@
 """A run of a limit on one page: what moves above, its numbers over time below."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from numpy.typing import ArrayLike
 
-from measureflow import checks
-from measureflow.plotting.density import draw_density_over_time, draw_ring, draw_sphere_map
+from measureflow.measures import Gaussian
+from measureflow.plotting.curves import telling_frames
+from measureflow.plotting.density import draw_density_over_time, draw_height_over_time, draw_ring, draw_sphere_map
 from measureflow.plotting.gaussian import draw_cone, draw_ellipses
 from measureflow.plotting.marks import FAINT, INK, PALETTE
-from measureflow.plotting.run import draw_energy, draw_series, telling_frames
+from measureflow.plotting.recorded import Recorded, draw_below, drawn_series
 from measureflow.plotting.words import short_times, wrapped
 
 GROWTH = 6.0
@@ -21,23 +21,17 @@ LOW = 2.5
 """The density drawn at full height or tone is at least this many times the uniform one, so that early frames are low."""
 
 
-def gaussian_figure(
-    times: ArrayLike, means: ArrayLike, covs: ArrayLike, spread: ArrayLike, rank: ArrayLike, title: str = "", *,
-    blow_up_time: float | None = None,
-) -> Figure:  # fmt: skip
-    """Draw a flow of Gaussians, `means` `(k, d)` and `covs` `(k, d, d)`, or of mixtures with an axis of components between.
+def gaussian_figure(run: Recorded, *, blow_up_time: float | None = None) -> Figure:
+    """Draw a run of Gaussians or of mixtures.
 
     Ellipses above, in the plane of the widest directions; beside them the cone of covariances in the plane, and the
-    standard deviations along principal axes otherwise. Spread and rank below.
+    standard deviations along principal axes otherwise. What was watched below.
     """
-    times, spread = np.asarray(times, float), np.asarray(spread, float)
-    means, covs = np.asarray(means, float), np.asarray(covs, float)
-    if means.ndim == 2:
-        means, covs = means[:, None], covs[:, None]
-    k, c, d = means.shape
-    checks.shaped("covs", covs, (k, c, d, d), "One covariance for each mean.")
+    times, spread = np.asarray(run.times, float), np.asarray(run.series["spread"].values, float)
+    means, covs = _components(run)
+    k, d = len(means), means.shape[-1]
     last = _drawn(spread)
-    figure, above, below = _page(title, (1.5, 1.0))
+    figure, above, below = _page(run.title, (1.5, 1.0))
     left, right = above.subplots(1, 2, width_ratios=(1.15, 1.0))
     _draw_gaussians(left, times[:last], means[:last], covs[:last])
     if last < k:
@@ -47,52 +41,85 @@ def gaussian_figure(
         right.set_title("covariances [[a, c], [c, b]] in their cone", fontsize=13, color=INK)
     else:
         _draw_deviations(right, times, covs)
-    left, right = below.subplots(1, 2)
-    draw_series(left, times, spread, "spread, √tr Σ")
-    draw_series(right, times, np.asarray(rank, float), "effective rank").set_ylim(0.9, d + 0.15)
+    row = draw_below(below, run)
+    row[1].set_ylim(0.9, d + 0.15)
     if blow_up_time is not None:
-        for ax in (left, right):
+        for ax in row:
             ax.axvline(blow_up_time, color=PALETTE[1], linestyle="--", linewidth=1.6, gid="blow-up")
-        left.set_title(f"blow-up at t = {blow_up_time:.8g}", fontsize=12, color=PALETTE[1])
+        row[0].set_title(f"blow-up at t = {blow_up_time:.8g}", fontsize=12, color=PALETTE[1])
     return figure
 
 
-def circle_figure(times: ArrayLike, density: ArrayLike, energy: ArrayLike, title: str = "") -> Figure:
-    """Draw a density on the circle `(k, n)`: rings at four telling times above, the density and its energy over time below."""
-    times, density = np.asarray(times, float), np.asarray(density, float)
-    shown = telling_frames(energy)
-    figure, above, below = _page(title, (1.1, 1.0))
+def circle_figure(run: Recorded) -> Figure:
+    """Draw a density on the circle: rings at four telling times above, the density and what was watched over time below."""
+    times = np.asarray(run.times, float)
+    density = np.stack([np.asarray(run.at(i).values) for i in range(len(times))])
+    shown = _telling(run)
+    figure, above, below = _page(run.title, (1.1, 1.0))
     row = above.subplots(1, len(shown), squeeze=False)[0]
     for ax, i, name in zip(row, shown, short_times(times[list(shown)]), strict=True):
         # A wall of its own height for each: clusters are hundreds of times as high as the first ripples.
         draw_ring(ax, np.maximum(density[i], 0.0), peak=max(density[i].max(), LOW / (2 * np.pi)))
         ax.set_title(f"t = {name}", fontsize=14, color=INK)
         ax.text(0, 0, f"peak {density[i].max():.3g}", ha="center", va="center", fontsize=11, color="#606060")
-    left, right = below.subplots(1, 2)
+    left, right = below.subfigures(1, 2, width_ratios=(1, len(drawn_series(run))))
+    ax = left.subplots()
     if len(times) > 1:
-        draw_density_over_time(left, times, np.maximum(density, 0.0))
-    _letters(left)
-    draw_energy(right, times, energy, marked=shown)
+        draw_density_over_time(ax, times, np.maximum(density, 0.0))
+        _letters(ax)
+    draw_below(right, run, marked=shown)
     return figure
 
 
-def sphere_figure(
-    times: ArrayLike, density: ArrayLike, heights: ArrayLike, series: Mapping[str, ArrayLike], title: str = ""
-) -> Figure:
-    """Draw a density on the sphere `(k, i, j)` as four maps, and its energy and mean over time below."""
-    times, density = np.asarray(times, float), np.asarray(density, float)
-    shown = telling_frames(series["energy"])
-    figure, above, below = _page(title, (2.2, 1.0), height=9.0)
+def sphere_figure(run: Recorded, drawn: Callable[[int], Mapping[str, np.ndarray]]) -> Figure:
+    """Draw a density on the sphere as four maps, and what was watched below; `drawn` has `density` and `height` of a frame."""
+    times = np.asarray(run.times, float)
+    shown = _telling(run)
+    figure, above, below = _page(run.title, (2.2, 1.0), height=9.0)
     axes = above.subplots(2, 2).ravel()
     for ax, i, name in zip(axes, shown, short_times(times[list(shown)]), strict=False):
-        draw_sphere_map(ax, np.maximum(density[i], 0.0), heights, peak=max(density[i].max(), LOW / (4 * np.pi)))
-        ax.set_title(f"t = {name},  peak {density[i].max():.3g}", fontsize=13, color=INK)
+        frame = drawn(i)
+        density = frame["density"]
+        draw_sphere_map(ax, np.maximum(density, 0.0), frame["height"], peak=max(density.max(), LOW / (4 * np.pi)))
+        ax.set_title(f"t = {name},  peak {density.max():.3g}", fontsize=13, color=INK)
     for ax in axes[len(shown) :]:
         ax.set_axis_off()
-    left, right = below.subplots(1, 2)
-    draw_energy(left, times, series["energy"], marked=shown)
-    draw_series(right, times, series["order"], "length of the mean", marked=shown)
+    draw_below(below, run, marked=shown)
     return figure
+
+
+def axial_figure(run: Recorded) -> Figure:
+    """Draw a density about an axis: over the height at four telling times and through time, and what was watched below."""
+    times = np.asarray(run.times, float)
+    shown = _telling(run)
+    figure, above, below = _page(run.title, (1.2, 1.0))
+    left, right = above.subplots(1, 2)
+    for k, (i, name) in enumerate(zip(shown, short_times(times[list(shown)]), strict=True)):
+        mu = run.at(i)
+        left.plot(mu.grid.z, np.asarray(mu.values), color=PALETTE[k], linewidth=2, label=f"t = {name}", gid="density")
+    left.set(xlabel="height z along the axis", ylabel="density over the uniform law", xlim=(-1, 1))
+    left.set_ylim(bottom=0.0)
+    left.legend(frameon=False, fontsize=11)
+    values = np.stack([np.asarray(run.at(i).values) for i in range(len(times))])
+    if len(times) > 1:
+        draw_height_over_time(right, times, run.at(0).grid.z, np.maximum(values, 0.0))
+    for ax in (left, right):
+        _letters(ax)
+    draw_below(below, run, marked=shown)
+    return figure
+
+
+def _telling(run: Recorded) -> tuple[int, ...]:
+    names = drawn_series(run)
+    return telling_frames(run.series[names[0]].values if names else np.arange(len(run.times)))
+
+
+def _components(run: Recorded) -> tuple[np.ndarray, np.ndarray]:
+    """Means `(k, c, d)` and covariances `(k, c, d, d)` of all frames; a Gaussian is one component."""
+    frames = [run.at(i) for i in range(len(run.times))]
+    if isinstance(frames[0], Gaussian):
+        return np.stack([mu.mean[None] for mu in frames]), np.stack([mu.cov[None] for mu in frames])
+    return np.stack([np.asarray(mu.means) for mu in frames]), np.stack([np.asarray(mu.covs) for mu in frames])
 
 
 def _page(title: str, ratios: tuple[float, float], height: float = 7.5):

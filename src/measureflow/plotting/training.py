@@ -5,39 +5,33 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from measureflow import checks
 from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.recorded import Recorded
 from measureflow.plotting.words import wrapped
 
 
 def training_figure(
-    times: ArrayLike,
-    risk: ArrayLike,
-    dissipation: ArrayLike,
-    first: ArrayLike,
-    last: ArrayLike,
+    run: Recorded,
+    *,
+    invariants: ArrayLike,
     splitting: ArrayLike,
     translation: ArrayLike,
-    title: str = "",
-    *,
     limit: ArrayLike | None = None,
     limit_heads: int = 0,
-    risk_name: str = "risk",
 ) -> Figure:
-    """Draw a training run of `k` frames.
+    """Draw a training run.
 
-    `first` and `last` `(n, g)` are gauge-invariant coordinates of the heads at both ends; `splitting` and `translation`
+    `invariants` `(2, n, g)` are gauge-invariant coordinates of the heads at both ends; `splitting` and `translation`
     are eigenvalues of `H` and `H_tr` at the end; `limit` is the risk of very many heads at the same times.
     """
-    for name, series in (("risk", risk), ("dissipation", dissipation)):
-        checks.shaped(name, series, (np.size(times),), "One number for each frame.")
     figure = Figure(figsize=(12, 7.5), dpi=150, layout="constrained")
     (a, b), (c, d) = figure.subplots(2, 2)
-    draw_risk(a, times, risk, limit=limit, limit_heads=limit_heads, name=risk_name)
-    draw_dissipation(b, times, dissipation)
-    draw_heads(c, first, last)
+    risk = run.series["risk"]
+    draw_risk(a, run.times, risk.values, limit=limit, limit_heads=limit_heads, name=risk.label)
+    draw_dissipation(b, run.times, run.series["dissipation"].values)
+    draw_heads(c, *np.asarray(invariants))
     draw_spectra(d, splitting, translation)
-    figure.suptitle(wrapped(title), fontsize=14, color=INK, parse_math=False)
+    figure.suptitle(wrapped(run.title), fontsize=14, color=INK, parse_math=False)
     return figure
 
 

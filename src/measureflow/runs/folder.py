@@ -1,117 +1,135 @@
-"""A run folder that survives being killed.
+"""The writing side of a run folder, which survives being killed.
 
-    config.toml    what was asked
-    run.json       versions, seed, outcome, stats
+    run.json       what made the run (command, precision, engine, device, versions, git), how it ended, what it cost
+    config.toml    what was asked, for runs of a command
     data.zarr      the frames, for xarray: `points(time, token, coordinate)`, `weights(token)`, `energy(time)`, ...;
                    a limit has `mean` and `cov`, `means` and `covs`, or `density` instead of points
     state-K.eqx    the measure after K frames, from which the run goes on
     commit.json    how many frames are safe
 
 Data are written first, then the state, then the marker `commit.json` in one atomic replacement: it alone says what
-counts. Readers look only at the frames it names.
+counts. Readers look only at the frames it names. The folder itself is locked while a process writes it; the lock ends with the
+process, however that ends. Every chunk has a checksum.
 """
 
 import contextlib
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
-import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
-from measureflow.measures import AbstractMeasure
-from measureflow.runs.config import InputError
+from measureflow.runs.settings import InputError
 
-PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
+FORMAT = 1
+"""The version of the layout, kept in `run.json`."""
+WRITTEN = ("run.json", "config.toml", "commit.json", "figure.png", "figure.pdf", "figure.svg", "movie.gif", "movie.mp4")
+"""Files that a run writes, beside `data.zarr` and `state-*.eqx`: the only ones that `--force` removes."""
+FULL = 2**20
+"""Free bytes beyond the size of the frames without which a run does not start."""
 
-Layout = dict[str, dict[str, int]]
+Layout = Mapping[str, Mapping[str, int]]
 """The arrays of a frame, each with the names and sizes of its dimensions; none for a number."""
-Fixed = dict[str, tuple[str, np.ndarray]]
-"""Arrays that do not change in time, each with its dimension: weights, or the coordinates of a grid."""
+
+
+class StorageError(RuntimeError):
+    """A run could not be written on; what was saved before is safe."""
 
 
 class RunFolder:
-    """The writing side of a run folder."""
+    """An open run folder, locked by this process."""
 
-    def __init__(self, path: Path, frames: int, frames_per_leg: int, layout: Layout, fixed: Fixed):
+    def __init__(self, path: Path, frames_per_leg: int, lock: int):
         self.path = path
-        self.frames = 0
-        self._frames_per_leg = min(frames_per_leg, frames)
-        self._layout: Layout = {"time": {}} | layout
-        self._data = zarr.create_group(path / "data.zarr")
-        for name, sizes in self._layout.items():
-            shape = tuple(sizes.values())
-            self._data.create_array(
-                name,
-                shape=(frames, *shape),
-                chunks=(self._frames_per_leg, *shape),
-                dtype="f8",
-                fill_value=float("nan"),
-                dimension_names=("time", *sizes),
-            )
-        for name, (dimension, values) in fixed.items():
-            self._data.create_array(name, data=np.asarray(values, np.float64), dimension_names=(dimension,))
-        self.save_info({"outcome": "Running."})
+        self.frames = committed(path)["frames"]
+        self._frames_per_leg = frames_per_leg
+        self._lock = lock
+        self._data = zarr.open_group(path / "data.zarr", mode="a")
 
     @staticmethod
-    def asked_for(config: Any, command: str, **shape: Any) -> "RunFolder":
-        """The folder that a configuration asks for with `out` and `force`, or a new one named after the command."""
-        path = Path(config.out) if config.out is not None else free_name(Path("runs", command))
+    def create(
+        path: Path,
+        frames: int,
+        frames_per_leg: int,
+        precision: str,
+        layout: Layout,
+        series: Mapping[str, Mapping[str, Any]],
+    ) -> "RunFolder":
+        """Make the arrays of a new run in a folder that is there."""
+        lock = _locked(path)
         try:
-            return RunFolder.create(path, config.to_toml(), force=config.force, **shape)
-        except OSError as error:
-            raise InputError(str(error) if isinstance(error, FileExistsError) else f"`out`: {error}.") from None
+            data = zarr.create_group(path / "data.zarr")
+            chunk = min(frames_per_leg, frames)
+            for name, sizes in ({"time": {}} | dict(layout) | {name: {} for name in series}).items():
+                shape = tuple(sizes.values())
+                array = data.create_array(
+                    name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=precision, fill_value=float("nan"),
+                    dimension_names=("time", *sizes), compressors=[ZstdCodec(level=0), Crc32cCodec()], serializer=BytesCodec(),
+                )  # fmt: skip
+                array.attrs.update(series.get(name, {}))
+        except BaseException:
+            os.close(lock)
+            raise
+        return RunFolder(path, frames_per_leg, lock)
 
     @staticmethod
-    def create(path: Path, config: str, *, force: bool = False, **shape: Any) -> "RunFolder":
-        """A new run folder; an existing one is replaced only by force, and only if it is a run folder."""
-        if path.exists():
-            if not force:
-                raise FileExistsError(f"`out`: {str(path)!r} exists; choose another folder or add `--force`.")
-            if not is_run(path):
-                raise FileExistsError(f"`out`: {str(path)!r} is not a run folder, so `--force` does not replace it.")
-            shutil.rmtree(path)
-        path.mkdir(parents=True)
-        _write(path / "config.toml", config)
-        return RunFolder(path, **shape)
+    def reopen(path: Path, frames_per_leg: int) -> "RunFolder":
+        """Go on writing a run that is there."""
+        return RunFolder(path, frames_per_leg, _locked(path))
 
-    def append(self, times: np.ndarray, arrays: dict[str, np.ndarray], state: AbstractMeasure) -> None:
+    def keep(self, arrays: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> None:
+        """Store arrays that have no frames: weights, coordinates of a grid, what came out beside; replaced if there."""
+        for name, (dimensions, values) in arrays.items():
+            self._data.create_array(name, data=np.asarray(values), dimension_names=dimensions, overwrite=True)
+
+    def append(self, times: np.ndarray, arrays: Mapping[str, np.ndarray], state: Any) -> None:
         """Add the frames of a leg and the measure it ends with; they are safe when this returns."""
         rows = slice(self.frames, self.frames + len(times))
         for name, values in {"time": times, **arrays}.items():
             self._array(name)[rows] = values
             for chunk in range(rows.start // self._frames_per_leg, -(-rows.stop // self._frames_per_leg)):
                 _sync_chunk(self.path / "data.zarr" / name / "c" / str(chunk))
-        self.frames = rows.stop
-        name = f"state-{self.frames}.eqx"
+        name = f"state-{rows.stop}.eqx"
         with open(self.path / name, "wb") as file:
             eqx.tree_serialise_leaves(file, state)
             _sync(file)
-        _write(self.path / "commit.json", json.dumps({"frames": self.frames, "state": name}))
+        write(self.path / "commit.json", json.dumps({"frames": rows.stop, "state": name}))
+        self.frames = rows.stop
         for old in self.path.glob("state-*.eqx"):
             if old.name != name:
                 old.unlink()
 
-    def save_info(self, info: dict[str, Any]) -> None:
-        """Write `run.json`."""
-        _write(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+    def state(self, like: Any) -> Any:
+        """The measure after the last safe frame, shaped like another."""
+        return eqx.tree_deserialise_leaves(self.path / committed(self.path)["state"], like)
 
-    def finish(self) -> None:
+    def describe(self, info: Mapping[str, Any]) -> None:
+        """Write `run.json`."""
+        write(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the run."""
+        write(self.path / name, text)
+
+    def finish(self, series: Mapping[str, Any], layout: Layout) -> None:
         """Cut the arrays to the frames that were reached and gather the metadata for xarray."""
-        for name in self._layout:
+        for name in ("time", *layout, *series):
             array = self._array(name)
             array.resize((self.frames, *array.shape[1:]))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Consolidated metadata")
             zarr.consolidate_metadata(self._data.store)
+
+    def close(self) -> None:
+        """Release the folder."""
+        os.close(self._lock)
 
     def _array(self, name: str) -> zarr.Array:
         array = self._data[name]
@@ -119,35 +137,137 @@ class RunFolder:
         return array
 
 
-def environment() -> dict[str, Any]:
-    """The versions and the machine that a result depends on, for `run.json`."""
-    return {
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
-        "platform": platform.platform(),
-        "device": jax.devices()[0].device_kind,
-    }
-
-
-def is_run(path: Path) -> bool:
-    """Whether a folder was written by a run, or is empty."""
-    return path.is_dir() and ((path / "config.toml").is_file() or not any(path.iterdir()))
-
-
-def free_name(base: Path) -> Path:
-    """The first of `base-1`, `base-2`, ... that does not exist."""
-    k = 1
-    while (path := base.with_name(f"{base.name}-{k}")).exists():
-        k += 1
+def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = ()) -> Path:
+    """The folder that is asked for, empty: a new one named after the command unless given."""
+    if out is None:
+        return _next(Path("runs", command.replace(" ", "-")))
+    path = Path(out)
+    with _speaking("out"):
+        if path.exists() or path.is_symlink():
+            _clear(path, force, inputs)
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise InputError(f"`out`: {out!r} cannot be written.")
     return path
 
 
-def _write(path: Path, text: str) -> None:
+def _next(base: Path) -> Path:
+    """The first of `base-1`, `base-2`, ... that no other process has made either."""
+    with _speaking("out"):
+        base.parent.mkdir(parents=True, exist_ok=True)
+        k = 1
+        while True:
+            with contextlib.suppress(FileExistsError):
+                path = base.with_name(f"{base.name}-{k}")
+                path.mkdir()
+                return path
+            k += 1
+
+
+def _clear(path: Path, force: bool, inputs: tuple[str, ...]) -> None:
+    """Remove a run, file by file, or say why not."""
+    shown = str(path)
+    if not force:
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            return
+        raise InputError(f"`out`: {shown!r} exists; choose another folder or add `--force`.")
+    if path.is_symlink() or not path.is_dir():
+        raise InputError(f"`out`: {shown!r} is a link or a file, so `--force` does not replace it.")
+    here = path.resolve()
+    if here == Path.home() or here == Path.cwd() or here in Path.cwd().parents:
+        raise InputError(f"`out`: {shown!r} holds your work, so `--force` does not replace it; choose another folder.")
+    if any(here in Path(file).resolve().parents for file in inputs):
+        raise InputError(f"`out`: {shown!r} holds an input of this run, so `--force` does not replace it.")
+    if any(path.iterdir()) and not is_run(path):
+        raise InputError(f"`out`: {shown!r} is not a run folder, so `--force` does not replace it.")
+    foreign = [item.name for item in path.iterdir() if not _ours(item)]
+    if foreign:
+        raise InputError(
+            f"`out`: {shown!r} also holds {foreign[0]!r}, which no run wrote; `--force` does not replace it."
+        )
+    os.close(_locked(path))
+    for item in path.iterdir():
+        shutil.rmtree(item) if item.name == "data.zarr" else item.unlink()
+
+
+def _ours(item: Path) -> bool:
+    if item.is_symlink():
+        return False
+    if item.is_dir():
+        return item.name == "data.zarr"
+    return item.name.removesuffix(".tmp") in WRITTEN or (item.name.startswith("state-") and item.suffix == ".eqx")
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder was written by a run: it says so itself."""
+    try:
+        return isinstance(json.loads((path / "run.json").read_text()).get("format"), int)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def committed(path: Path) -> dict[str, Any]:
+    """The marker of a run: how many frames are safe, and the state after them."""
+    marker = path / "commit.json"
+    return json.loads(marker.read_text()) if marker.is_file() else {"frames": 0, "state": None}
+
+
+def is_alive(path: Path) -> bool:
+    """Whether a process is writing the run."""
+    try:
+        os.close(_lock(path))
+    except BlockingIOError:
+        return True
+    return False
+
+
+def room(path: Path, size: int) -> None:
+    """Refuse a run whose frames do not fit on the disk."""
+    free = shutil.disk_usage(path).free
+    if free < size + FULL:
+        raise InputError(
+            f"`frames` need {size / 2**20:.0f} MiB and {str(path)!r} has {free / 2**20:.0f} MiB left: keep fewer frames."
+        )
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file at once."""
     partial = path.with_name(path.name + ".tmp")
     with open(partial, "w") as file:
         file.write(text)
         _sync(file)
     os.replace(partial, path)
     _sync_folder(path.parent)
+
+
+def _locked(path: Path) -> int:
+    try:
+        return _lock(path)
+    except BlockingIOError:
+        raise InputError(
+            f"{str(path)!r} is being written by another process; wait for it or choose another folder."
+        ) from None
+
+
+def _lock(path: Path) -> int:
+    """The handle of a folder that no other process holds; the lock ends with the process."""
+    import fcntl
+
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+@contextlib.contextmanager
+def _speaking(option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"`{option}`: cannot make {error.filename!r}: {error.strerror}.") from None
 
 
 def _sync(file: Any) -> None:

@@ -2,44 +2,165 @@
 
 import json
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from measureflow.runs.config import InputError, Simulation, read
-from measureflow.runs.folder import is_run
+import numpy as np
+
+from measureflow.runs.commands import AbstractCommand, command
+from measureflow.runs.folder import committed, is_alive, is_run
+from measureflow.runs.measures import AbstractMeasureWord
+from measureflow.runs.measures.base import Look
+from measureflow.runs.series import Watched
+from measureflow.runs.settings import InputError
+from measureflow.runs.vocabulary import MEASURES
+
+if TYPE_CHECKING:
+    from measureflow.runs.report import Report
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, finished or not."""
+    """A run folder, finished or not: a sequence of measures with what was watched and how it ended."""
 
     path: Path
 
     @cached_property
-    def config(self) -> Simulation:
-        """What was asked."""
-        return read(Simulation, tomllib.loads((self.path / "config.toml").read_text()))
-
-    @cached_property
     def info(self) -> dict[str, Any]:
-        """Versions, seed, outcome and stats."""
+        """What made the run, how it ended and what it cost."""
         return json.loads((self.path / "run.json").read_text())
 
-    @property
+    @cached_property
+    def command(self) -> AbstractCommand:
+        """The command that made the run."""
+        return command(self.info["command"])
+
+    @cached_property
+    def config(self) -> Any:
+        """What was asked."""
+        file = self.path / "config.toml"
+        if not file.is_file():
+            return self.command.settings({})
+        return self.command.settings(tomllib.loads(file.read_text()))
+
+    @cached_property
     def frames(self) -> int:
-        """How many frames are safe."""
-        marker = self.path / "commit.json"
-        return json.loads(marker.read_text())["frames"] if marker.is_file() else 0
+        """How many frames were safe when the run was opened."""
+        return committed(self.path)["frames"]
 
     @property
+    def alive(self) -> bool:
+        """Whether a process is writing it."""
+        return is_alive(self.path)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end, by itself or by an early one that is a result."""
+        return self.info["finished"]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run reached its last time."""
+        return self.info["ok"]
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended, in a sentence."""
+        if self.info["outcome"] == "Running." and not self.alive:
+            return (
+                f"Killed after {self.frames} of {self.info['frames']} frames; `measureflow resume {self.path}` goes on."
+            )
+        return self.info["outcome"]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the run cost, and the error estimate."""
+        return self.info["stats"]
+
+    @property
+    def title(self) -> str:
+        """The run in a line."""
+        return self.info["title"]
+
+    @cached_property
     def data(self):
         """The frames as an xarray dataset, cut to those that are safe."""
         import xarray
 
         whole = xarray.open_dataset(self.path / "data.zarr", engine="zarr", consolidated=False)
         return whole.isel(time=slice(self.frames))
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """The times of the frames."""
+        return self.data.time.values
+
+    @cached_property
+    def series(self) -> dict[str, Watched]:
+        """What was watched, by name."""
+        data = self.data
+        watched = {str(name): data[name] for name in data.data_vars if "label" in data[name].attrs}
+        return {name: Watched(name, array.values, **array.attrs) for name, array in watched.items()}
+
+    @property
+    def word_name(self) -> str:
+        """The word for the measure."""
+        return self.info["measure"]["word"]
+
+    @property
+    def word(self) -> AbstractMeasureWord:
+        """What is known of the measure."""
+        if self.word_name not in MEASURES:
+            raise InputError(f"`measure` {self.word_name!r} is no word here; add it with `use`, as the run did.")
+        return MEASURES[self.word_name]
+
+    @property
+    def look(self) -> Look:
+        """How the measures are looked at."""
+        return Look(None, **self.info["look"])
+
+    def arrays(self, frame: int) -> dict[str, np.ndarray]:
+        """The stored numbers of one frame, and those that do not change."""
+        return {str(name): np.asarray(values) for name, values in self.data.isel(time=frame).variables.items()}
+
+    def at(self, frame: int) -> Any:
+        """The measure of one frame."""
+        if not -self.frames <= frame < self.frames:
+            raise IndexError(f"`frame` {frame} is not there; {str(self.path)!r} has {self.frames} frames.")
+        return self.word.restored(self.info["measure"], self.arrays(frame))
+
+    @property
+    def final(self) -> Any:
+        """The measure of the last frame."""
+        return self.at(-1)
+
+    def __len__(self) -> int:
+        return self.frames
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.at(i) for i in range(self.frames))
+
+    @property
+    def table(self) -> "Report":
+        """The run in rows."""
+        from measureflow.runs.report import table
+
+        return table(self)
+
+    @property
+    def figure(self) -> Any:
+        """The picture of the run."""
+        from measureflow.runs.report import figure
+
+        return figure(self)
+
+    def _repr_html_(self) -> str:
+        from measureflow.runs.report import card
+
+        return card(self)
 
 
 def open(path: str | Path) -> Run:

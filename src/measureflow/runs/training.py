@@ -1,73 +1,213 @@
-"""The configuration of a training run: one schema for the command line, TOML files and run folders; it needs no JAX."""
+"""The training of heads as a job, and what is needed of a finished one for a certificate."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    NonNegativeInt,
-    PositiveInt,
-    field_validator,
-    model_validator,
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from measureflow.energies import AbstractEnergy
+from measureflow.fields import AbstractField
+from measureflow.flows import Adaptive, Euler, Flow
+from measureflow.measures import AbstractMeasure, Particles
+from measureflow.runs.heads import FIXTURES, HeadTraining
+from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.reading import Run
+from measureflow.runs.reading import open as open_run
+from measureflow.runs.series import Series
+from measureflow.runs.settings import InputError
+from measureflow.runs.vocabulary import MEASURES
+from measureflow.spaces import Product
+from measureflow.training import (
+    Adam,
+    Constant,
+    Descent,
+    FullHeads,
+    HeadRisk,
+    HeavyBall,
+    InverseTime,
+    Ridge,
+    StochasticDescent,
+    Text,
+    dissipation,
+    duality_gap,
+    extended,
+    fixtures,
+    langevin,
+    marginal,
+    step_limit,
 )
+from measureflow.training.dynamics import check_step
+from measureflow.training.stability import ritz_values, splitting, translation
 
-from measureflow.runs.config import Positive, as_toml
+PARTS = {"momentum": 2, "adam": 3}
+"""How many vectors a particle holds: the head, its velocity or its averages."""
 
-FIXTURES = ("f1", "f2")
+
+class Problem(eqx.Module):
+    """The risk that is watched, the energy that is descended, and the field that does it."""
+
+    risk: HeadRisk
+    energy: AbstractEnergy
+    descent: Descent
+    field: AbstractField
+    parts: int = eqx.field(static=True)
+
+    def heads(self, mu: AbstractMeasure) -> Particles:
+        """The heads alone, without velocities or averages."""
+        assert isinstance(mu, Particles)
+        return mu if self.parts == 1 else marginal(mu, self.parts)
+
+    def limited(self, config: HeadTraining) -> Descent | HeavyBall | None:
+        """The field whose curvature limits the step, where steps are fixed and a limit is known."""
+        if config.optimiser in ("descent", "sgd", "langevin"):
+            return self.descent
+        return self.field if isinstance(self.field, HeavyBall) else None
 
 
-class HeadTraining(BaseModel):
-    """Train attention heads by cross-entropy and keep the result: data, table and picture."""
+class TrainingJob(Job):
+    """Training: it stops when heads become too stiff for the step, and ends with gap, spectra and, if asked, the limit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    problem: Problem
+    settings: HeadTraining
 
-    data: str = Field("f1", description="f1 or f2, the fixtures of the theory, or a text file read by characters")
-    heads: PositiveInt = Field(64, description="number of heads")
-    optimiser: Literal["flow", "descent", "sgd", "momentum", "adam", "langevin"] = Field(
-        "sgd", description="gradient flow, full descent, descent on samples, heavy ball, Adam, or descent with noise"
+    def __init__(self, problem: Problem, settings: HeadTraining, **parts: Any):
+        super().__init__(settings=settings, **parts)
+        object.__setattr__(self, "problem", problem)
+
+    def stop(self, state: State) -> str | None:
+        """Why the step no longer suits the heads, with the limit."""
+        config, field = self.settings, self.problem.limited(self.settings)
+        if field is None or config.step <= (limit := step_limit(field, state.mu, state.time)):
+            return None
+        return (
+            f"Stopped at t = {state.time:.6g}: the heads have become stiff, and the step {config.step:g} is beyond the "
+            f"stability limit {limit:.4g}; take a shorter step, add `--decay`, or use `--optimiser flow`."
+        )
+
+    def finish(self, state: State) -> Beside:
+        """The heads up to gauge at both ends, the spectra at the end, and the risk of very many heads."""
+        problem, final = self.problem, self.problem.heads(state.mu)
+        state.stats["gap"] = duality_gap(problem.risk, final, hull(problem.risk, final), starts=8, steps=30).gap
+        ends = [jax.vmap(problem.risk.heads.invariants)(mu.points) for mu in (problem.heads(self.flow.start), final)]
+        found: Beside = {
+            "invariants": (("end", "token", "invariant"), np.stack([np.asarray(end) for end in ends])),
+            "splitting": (("apart",), np.asarray(ritz_values(splitting, problem.energy, final))),
+            "translation": (("together",), np.asarray(ritz_values(translation, problem.energy, final))),
+        }
+        if self.settings.limit:
+            found["limit"] = (("limit_time",), _limit(self.settings, state.frames))
+        return found
+
+
+def job_of(config: HeadTraining) -> TrainingJob:
+    """The job that a configuration describes; a step beyond the stability limit of the start is refused."""
+    try:
+        problem, flow = built(config)
+        if (field := problem.limited(config)) is not None:
+            check_step(field, flow.start, config.step)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    step = "" if config.optimiser == "flow" else f", step {config.step:g}"
+    return TrainingJob(
+        problem,
+        config,
+        flow=flow,
+        word=MEASURES["particles"],
+        word_name="particles",
+        series=_series(problem, "risk with decay" if config.decay else "risk"),
+        title=f"{config.heads} heads on {config.data}: {config.optimiser}{step}, decay {config.decay:g}",
+        frames_per_leg=config.frames_per_leg,
+        command="train heads",
+        seed=config.seed,
+        verify=config.optimiser == "flow",
     )
-    step: Positive = Field(0.01, description="step of descent in physical time; the flow chooses its own")
-    time: Positive = Field(1.0, description="final time: the number of steps times their length")
-    batch: PositiveInt = Field(1, description="sequences drawn at each step, shared by all heads")
-    decay: FiniteFloat = Field(0.0, ge=0, description="weight decay on all blocks")
-    profile: Literal["constant", "inverse"] = Field("constant", description="learning rate: 1, or 1 / (1 + t/2)")
-    friction: Positive = Field(1.0, description="friction of momentum")
-    memory: Positive = Field(0.1, description="time over which Adam averages gradients; ten times it for squares")
-    beta: Positive = Field(100.0, description="inverse temperature of langevin")
-    scale: Positive = Field(0.5, description="standard deviation of the initial parameters")
-    dim: PositiveInt = Field(16, description="coordinates of a character, for text")
-    head_dim: PositiveInt = Field(4, description="size of queries, keys and values, for text")
-    length: PositiveInt = Field(32, description="characters in a window, for text")
-    windows: PositiveInt = Field(32, description="windows of the text on which the risk is measured")
-    limit: NonNegativeInt = Field(0, description="also train this many heads and draw their risk, the mean-field limit")
-    seed: NonNegativeInt = Field(0, description="seed of initial heads and samples")
-    frames: int = Field(40, ge=2, description="number of frames to keep")
-    frames_per_leg: PositiveInt = Field(8, description="frames computed and saved at once; part of what is computed")
-    out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
-    force: bool = Field(False, description="replace the run folder if it exists")
 
-    @field_validator("data")
-    @classmethod
-    def _known(cls, data: str) -> str:
-        if data not in FIXTURES and not Path(data).is_file():
-            raise ValueError(f"must be one of {', '.join(FIXTURES)} or a text file; there is no file {data!r}")
-        return data
 
-    @model_validator(mode="after")
-    def _agree(self) -> "HeadTraining":
-        if self.optimiser == "langevin" and self.profile != "constant":
-            raise ValueError("`profile` must be constant for langevin, whose noise does not change in time")
-        if self.data not in FIXTURES:
-            return self
-        if given := {"dim", "head_dim", "length", "windows"} & self.model_fields_set:
-            raise ValueError(f"`{min(given)}` is for text; the fixture {self.data!r} has its own sizes")
-        return self
+def built(config: HeadTraining) -> tuple[Problem, Flow[Particles]]:
+    """The problem and the flow that a configuration describes."""
+    source, risk = data(config)
+    penalty = Ridge(config.decay) if config.decay else None
+    energy = risk if penalty is None else risk + penalty
+    profile = InverseTime() if config.profile == "inverse" else Constant()
+    descent = Descent(energy, profile)
+    field = {
+        "sgd": lambda: StochasticDescent(source, config.seed, config.step, config.batch, profile, penalty),
+        "momentum": lambda: HeavyBall(descent, config.friction),
+        "adam": lambda: Adam(descent, config.memory, 10 * config.memory),
+    }.get(config.optimiser, lambda: descent)()
+    parts = PARTS.get(config.optimiser, 1)
+    heads = risk.heads.gaussian(config.heads, config.scale, key=config.seed)
+    solver = Adaptive(1e-6, 1e-8) if config.optimiser == "flow" else Euler(config.step)
+    noise = langevin(config.beta) if config.optimiser == "langevin" else None
+    start = heads if parts == 1 else extended(heads, parts - 1)
+    flow = Flow(field, start, _times(config), solver, noise=noise, key=config.seed)
+    return Problem(risk, energy, descent, field, parts), flow
 
-    def to_toml(self) -> str:
-        """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
-        asked = (self.model_fields_set | {"data", "heads", "optimiser", "step", "time", "seed"}) - {"out", "force"}
-        values = self.model_dump(exclude_none=True, include=asked)
-        return as_toml(values)
+
+def _series(problem: Problem, name: str) -> tuple[Series, ...]:
+    energy = problem.energy
+    return (
+        Series("risk", lambda mu: energy(problem.heads(mu)), name, telling=True),
+        Series("dissipation", lambda mu: dissipation(energy, problem.heads(mu)), "dissipation", ".4g", telling=True),
+    )
+
+
+def data(config: HeadTraining) -> tuple[HeadRisk | Text, HeadRisk]:
+    """Where samples come from, and the risk that is watched."""
+    if config.data in FIXTURES:
+        risk = fixtures.f1() if config.data == "f1" else fixtures.f2()
+        return risk, risk
+    heads = FullHeads(config.dim, config.head_dim, config.head_dim)
+    text = Text(Path(config.data), config.length, heads, key=config.seed)
+    return text, text.windows(config.windows)
+
+
+def _times(config: HeadTraining) -> np.ndarray:
+    steps = max(1, round(config.time / config.step))
+    if config.optimiser == "flow":
+        return np.linspace(0.0, config.time, config.frames)
+    return config.step * np.unique(np.round(np.linspace(0, steps, config.frames)))
+
+
+def _limit(config: HeadTraining, frames: int) -> np.ndarray:
+    """The risk over time of the same training with very many heads."""
+    problem, flow = built(config.model_copy(update={"heads": config.limit}))
+    legs = (_risks(problem, path.measures) for path in flow.legs(config.frames_per_leg))
+    return np.concatenate([np.asarray(risks) for risks in legs])[:frames]
+
+
+@eqx.filter_jit
+def _risks(problem: Problem, measures: Particles):
+    return jax.lax.map(lambda mu: problem.energy(problem.heads(mu)), measures)
+
+
+def hull(risk: HeadRisk, mu: Particles) -> Product:
+    """The balls that just hold the heads, block by block: the compact set in which they are compared."""
+    blocks = jax.vmap(risk.heads.unfold)(mu.points)
+    radii = {name: float(jnp.sqrt(jnp.sum(b.reshape(len(b), -1) ** 2, 1)).max()) for name, b in blocks.items()}
+    return risk.heads.balls(**{name: max(radius, 1e-9) for name, radius in radii.items()})
+
+
+def reopen(path: str) -> tuple[HeadTraining, Problem, Particles]:
+    """What a training run was asked, its problem and its last heads."""
+    run = open_run(path)
+    if run.command.name != "train heads" or not run.frames:
+        raise InputError(f"{path!r} is not a training run with saved frames; `measureflow train heads` writes one.")
+    problem, _ = built(run.config)
+    return run.config, problem, problem.heads(run.final)
+
+
+def figure(run: Run) -> Any:
+    """The picture of a training run; what a killed run has not stored is computed now."""
+    from measureflow.plotting import training_figure
+
+    stored = {
+        name: run.data[name].values for name in ("invariants", "splitting", "translation", "limit") if name in run.data
+    }
+    if "invariants" not in stored:
+        found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
+        stored = {name: values for name, (_, values) in found.items()}
+    return training_figure(run, limit_heads=run.config.limit, **stored)

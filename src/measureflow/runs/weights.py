@@ -1,5 +1,9 @@
-"""From a configuration to a field: heads, masks, schedules and norms around an attention variant."""
+"""From a configuration to a field: heads, masks, schedules and norms around an attention variant.
 
+A schedule makes a field out of two things: `heads(turn)`, the matrices of each turn, and `together(heads)`, the field of them.
+"""
+
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -9,93 +13,107 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from measureflow import fields as f
+from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEnergy
 from measureflow.fields import AbstractField, ensembles
-from measureflow.runs.config import Simulation
-
-ENSEMBLES = {"gaussian": ensembles.gaussian, "goe": ensembles.goe, "wigner": ensembles.wigner}
-ATTENTIONS = {
-    "softmax": f.SoftmaxAttention,
-    "unnormalised": f.UnnormalisedAttention,
-    "sinkhorn": f.SinkhornAttention,
-    "sigmoid": f.SigmoidAttention,
-    "linear": f.LinearAttention,
-    "relu": f.ReLUAttention,
-    "hardmax": f.HardmaxAttention,
-}
-SCHEMES = {"post": f.PostNorm, "pre": f.PreNorm, "peri": f.PeriNorm, "sqrt": f.SqrtDepth}
+from measureflow.runs.files import numbers_in
+from measureflow.runs.settings import InputError
+from measureflow.runs.simulation import Simulation
+from measureflow.runs.vocabulary import ATTENTIONS, ENSEMBLES, FRAMES, MASKS, NORMS, SCHEDULES
+from measureflow.runs.words import load
 
 Matrix = Float[Array, "d d"]
 Head = tuple[Matrix, Matrix]
+Heads = list[Head]
+Turns = Callable[[int], Heads]
+Together = Callable[[Heads], AbstractField]
 
 
-def field_of(config: Simulation, dim: int, given: list[Head] | None) -> AbstractField:
-    """The field that a configuration describes; `given` are the heads of a file of matrices."""
-    attention = _in_time(config, dim, given)
-    if config.mask == "causal":
-        attention = f.Causal(attention, None if config.alibi is None else f.ALiBi(config.alibi))
+def field_of(config: Simulation, dim: int) -> tuple[AbstractField, AbstractEnergy]:
+    """The field that a configuration describes, and the energy that is watched along its flow."""
+    given = None if config.matrices is None else _matrices(config.matrices, dim)
+    turns = partial(_drawn, config, dim) if given is None else lambda turn: given
+    energy = InteractionEnergy(config.beta) if given is None else BilinearEnergy(given[0][0])
+    return _around(config, SCHEDULES.choose(config).build(config, turns, partial(_heads, config)), dim), energy
+
+
+def _around(config: Simulation, attention: AbstractField, dim: int) -> AbstractField:
+    """Frame, mask, perceptron and norm around attention."""
+    if config.frame != "fixed":
+        return FRAMES.choose(config).build(config, attention)
+    if config.mask != "none":
+        attention = MASKS.choose(config).build(config, attention)
     if config.mlp:
         attention = attention + _perceptron(config, dim)
-    return attention if config.norm == "none" else f.Normalised(attention, _scheme(config))
+    return attention if config.norm == "none" else f.Normalised(attention, NORMS.choose(config).build(config))
 
 
-def _heads(config: Simulation, heads: list[Head]) -> AbstractField:
+def _heads(config: Simulation, heads: Heads) -> AbstractField:
     """One attention field, or several that share the velocity equally."""
-    each = [_attention(config.attention, A, V) for A, V in heads]
+    each = [ATTENTIONS.choose(config).build(config, A, V) for A, V in heads]
     if len(each) == 1:
         return each[0]
     dim = heads[0][0].shape[0]
     return f.MultiHead(each, jnp.tile(jnp.eye(dim) / len(each), (len(each), 1, 1)))
 
 
-def _attention(name: str, A: Matrix, V: Matrix) -> AbstractField:
-    """A variant with scores `<Ax, y>`, which L2 attention sees beside the squared norms of queries and keys."""
-    if name != "l2":
-        return ATTENTIONS[name](A, V)
-    # Scores -|Qx - Ky|^2 contain 2 <K^T Q x, y>: with K = I / sqrt(2) and Q = A / sqrt(2) that is <Ax, y>.
-    return f.L2Attention(A / jnp.sqrt(2.0), jnp.eye(A.shape[0]) / jnp.sqrt(2.0), V)
-
-
-def _drawn(config: Simulation, dim: int, turn: int) -> list[Head]:
+def _drawn(config: Simulation, dim: int, turn: int) -> Heads:
     """The heads of one turn: fixed for the identity, otherwise drawn from the ensemble."""
-    if config.weights == "identity":
+    if not config.has("drawn"):
         return [(config.beta * jnp.eye(dim), jnp.eye(dim))]
-    draw = ENSEMBLES[config.weights]
+    draw = load(ENSEMBLES.choose(config).make)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), turn + 1), 2 * config.heads)
     return [(config.beta * draw(a, dim), draw(v, dim)) for a, v in zip(keys[::2], keys[1::2], strict=True)]
 
 
-def _in_time(config: Simulation, dim: int, given: list[Head] | None) -> AbstractField:
-    """The field of constant weights, or weights on a schedule."""
-    heads = partial(_drawn, config, dim) if given is None else lambda turn: given
-    turns = max(1, int(np.ceil(config.time / config.period)))
-    match config.schedule:
-        case "resampled":
-            each = [_heads(config, heads(turn)) for turn in range(turns)]
-            return f.Schedule(each, config.period * np.arange(1, turns))
-        case "periodic":
-            return f.Schedule.periodic([_heads(config, heads(turn)) for turn in range(2)], config.period, config.time)
-        case "oscillating":
-            return f.Varying(Partial(partial(_swinging, config), heads(0)))
-        case "wandering":
-            return _wandering(config, heads(0))
-        case _:
-            return _heads(config, heads(0))
+def constant(turns: Turns, together: Together) -> AbstractField:
+    """The same weights for ever."""
+    return together(turns(0))
 
 
-def _swinging(config: Simulation, heads: list[Head], t: Float[Array, ""]) -> AbstractField:
-    swing = jnp.cos(2 * jnp.pi * t / config.period)
-    return _heads(config, [(swing * A, V) for A, V in heads])
+def resampled(turns: Turns, together: Together, period: float, time: float) -> AbstractField:
+    """Weights drawn anew after each period."""
+    count = _turns(time, period)
+    return f.Schedule([together(turns(turn)) for turn in range(count)], period * np.arange(1, count))
 
 
-def _wandering(config: Simulation, heads: list[Head], pieces: int = 10) -> AbstractField:
+def periodic(turns: Turns, together: Together, period: float, time: float) -> AbstractField:
+    """Two sets of weights in turns."""
+    return f.Schedule.periodic([together(turns(turn)) for turn in range(2)], period, time)
+
+
+def oscillating(turns: Turns, together: Together, period: float) -> AbstractField:
+    """Scores that swing as a cosine."""
+    return f.Varying(Partial(partial(_swinging, together, period), turns(0)))
+
+
+def _swinging(together: Together, period: float, heads: Heads, t: Float[Array, ""]) -> AbstractField:
+    swing = jnp.cos(2 * jnp.pi * t / period)
+    return together([(swing * A, V) for A, V in heads])
+
+
+def wandering(
+    turns: Turns, together: Together, period: float, time: float, seed: int, pieces: int = 10
+) -> AbstractField:
     """Weights that follow an Ornstein-Uhlenbeck path around their start, constant on a tenth of the period."""
-    count = max(1, int(np.ceil(pieces * config.time / config.period)))
-    grid = config.period / pieces * jnp.arange(count, dtype=float)
-    key = jax.random.fold_in(jax.random.key(config.seed), 0)
-    centre = jnp.stack([jnp.stack(head) for head in heads])
-    path = ensembles.ornstein_uhlenbeck(key, centre, grid, rate=1 / config.period, spread=jnp.abs(centre).mean())
-    each = [_heads(config, [(A, V) for A, V in now]) for now in path]
-    return f.Schedule(each, grid[1:])
+    grid = period / pieces * jnp.arange(_turns(pieces * time, period), dtype=float)
+    centre = jnp.stack([jnp.stack(head) for head in turns(0)])
+    key = jax.random.fold_in(jax.random.key(seed), 0)
+    path = ensembles.ornstein_uhlenbeck(key, centre, grid, rate=1 / period, spread=jnp.abs(centre).mean())
+    return f.Schedule([together([(A, V) for A, V in now]) for now in path], grid[1:])
+
+
+def _turns(time: float, period: float) -> int:
+    return max(1, int(np.ceil(time / period)))
+
+
+def causal(attention: AbstractField, alibi: float | None) -> AbstractField:
+    """Attention on the past, with or without a bias."""
+    return f.Causal(attention, None if alibi is None else f.ALiBi(alibi))
+
+
+def mix(switch: float | None, time: float) -> f.MixNorm:
+    """Post-LN up to a time, half the whole unless given, and Pre-LN after it."""
+    return f.MixNorm(switch=time / 2 if switch is None else switch)  # pyright: ignore[reportCallIssue]
 
 
 def _perceptron(config: Simulation, dim: int) -> AbstractField:
@@ -105,12 +123,20 @@ def _perceptron(config: Simulation, dim: int) -> AbstractField:
     return f.Perceptron(W, U, jax.random.normal(keys[2], (config.mlp,)) / jnp.sqrt(dim))
 
 
-def _scheme(config: Simulation):
-    match config.norm:
-        case "mix":
-            switch = config.time / 2 if config.switch is None else config.switch
-            return f.MixNorm(switch=switch)  # pyright: ignore[reportCallIssue]
-        case "ngpt":
-            return f.NGPT(config.alpha)
-        case name:
-            return SCHEMES[name]()  # pyright: ignore[reportCallIssue]
+def _matrices(file: str, dim: int) -> Heads:
+    """The heads of a file: matrices, or stacks of them with one for each head."""
+    held = numbers_in(file)
+    if not isinstance(held, dict):
+        raise InputError(f"`matrices`: {file!r} must be an npz file with A, or Q and K, and optionally V.")
+    unknown = set(held) - {"A", "Q", "K", "V"}
+    if unknown or not ({"A"} <= set(held) or {"Q", "K"} <= set(held)) or ("A" in held and {"Q", "K"} & set(held)):
+        raise InputError(f"`matrices`: {file!r} must hold A, or Q and K, and optionally V; it holds {sorted(held)}.")
+    stacks = {name: matrix[None] if matrix.ndim == 2 else matrix for name, matrix in held.items()}
+    A = stacks["A"] if "A" in stacks else np.swapaxes(stacks["K"], -1, -2) @ stacks["Q"]
+    V = stacks.get("V", np.broadcast_to(np.eye(dim), (len(A), dim, dim)))
+    for name, matrix in (("A", A), ("V", V)):
+        if matrix.shape != (len(A), dim, dim):
+            raise InputError(
+                f"`matrices`: {name} must be {dim} x {dim} for tokens with `dim` {dim}; got {held.get(name, A).shape}."
+            )
+    return [(jnp.asarray(a), jnp.asarray(v)) for a, v in zip(A, V, strict=True)]

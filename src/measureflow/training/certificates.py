@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 from measureflow import checks
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace
 from measureflow.training.heads import Theta
 from measureflow.training.responses import Response, best_response, respond

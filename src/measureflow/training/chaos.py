@@ -19,7 +19,7 @@ from scipy.stats import t as student
 
 from measureflow.flows import AbstractSolver, Euler, Trajectory, evolve
 from measureflow.measures import Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.training.dynamics import Descent, StochasticDescent
 from measureflow.training.heads import Theta
 from measureflow.training.risk import HeadRisk

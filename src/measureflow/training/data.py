@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from measureflow import checks
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.training.heads import AbstractHeads
 from measureflow.training.risk import HeadRisk
 

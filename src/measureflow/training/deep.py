@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from measureflow import checks
 from measureflow.energies import AbstractEnergy
-from measureflow.flows.evolve import precision
+from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure
 from measureflow.spaces import Euclidean
 from measureflow.training.risk import HeadRisk

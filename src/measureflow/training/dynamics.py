@@ -21,7 +21,7 @@ from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField
 from measureflow.flows import Euler, Langevin, Trajectory, evolve
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.spaces import Euclidean
 
 FACTOR = 2.0

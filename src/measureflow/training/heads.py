@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Real
 
 from measureflow import checks
 from measureflow.measures import Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.spaces import Ball, Euclidean, Product
 
 Theta = Float[Array, " D"]

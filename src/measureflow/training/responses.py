@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
 from measureflow.measures import Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace, Ball, Product
 from measureflow.training.heads import AbstractHeads, FullHeads, Theta, ValueHeads
 from measureflow.training.landscape import TURNS, Enclosure, block_radii, enclose, landscape

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from measureflow import checks
 from measureflow.energies import AbstractEnergy
-from measureflow.flows.evolve import precision
+from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.training import crowd
 from measureflow.training.heads import AbstractHeads, Theta

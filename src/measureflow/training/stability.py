@@ -20,7 +20,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.spaces import Euclidean
 from measureflow.training.dynamics import Descent, lanczos
 from measureflow.training.heads import AbstractHeads, Theta

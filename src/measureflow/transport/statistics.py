@@ -16,7 +16,7 @@ from jaxtyping import Float, PRNGKeyArray, Real
 from scipy.stats import t as student
 
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.measures.particles import as_key
+from measureflow.measures.cloud import as_key
 from measureflow.spaces import Sphere
 from measureflow.transport.distances import wasserstein
 from measureflow.transport.pairs import Order, comparable, order

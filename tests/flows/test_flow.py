@@ -10,8 +10,6 @@ from jaxtyping import Array, Float
 
 import measureflow as mf
 from measureflow.fields import AbstractField
-from measureflow.flows import legs
-from measureflow.flows.evolve import prepared
 from measureflow.sums import native
 
 SOLVERS = {"Euler": mf.Euler, "Heun": mf.Heun, "RK4": mf.RK4}
@@ -254,7 +252,7 @@ def test_legs_give_the_frames_of_one_run_within_the_tolerance():
     start = mf.Particles.iid(mf.Sphere(3), 6, key=2)
     field, times = mf.SoftmaxAttention.isotropic(3, 4.0), jnp.linspace(0.0, 4.0, 9)
     for solver, tolerance in ((mf.RK4(0.1), 1e-14), (mf.Adaptive(), 1e-7)):
-        parts = list(legs(*prepared(field, start, times, solver), frames_per_leg=3))
+        parts = list(mf.Flow(field, start, times, solver).legs(3))
         frames = jnp.concatenate([part.measures.points for part in parts])
         np.testing.assert_allclose(jnp.concatenate([part.times for part in parts]), times)
         whole = mf.evolve(field, start, times, solver)
@@ -264,19 +262,30 @@ def test_legs_give_the_frames_of_one_run_within_the_tolerance():
 def test_legs_resume_to_the_same_bits():
     start = mf.Particles.iid(mf.Sphere(3), 6, key=2)
     field, times, solver = mf.SoftmaxAttention.isotropic(3, 4.0), jnp.linspace(0.0, 4.0, 9), mf.Adaptive()
-    first, second, third = legs(*prepared(field, start, times, solver), frames_per_leg=3)
-    field, mu, rest, solver = prepared(field, first.final, times, solver)
-    from measureflow.flows.leg import leg
-
-    again = leg(field, mu, first.outcome.time, rest[3:6], solver)
+    first, second, third = mf.Flow(field, start, times, solver).legs(3)
+    again, last = mf.Flow(field, start, times, solver).legs(3, since=3, state=first.final)
     np.testing.assert_array_equal(again.measures.points, second.measures.points)
+    np.testing.assert_array_equal(last.measures.points, third.measures.points)
     assert third.outcome.ok
+
+
+def test_legs_go_on_after_whole_legs_alone():
+    flow = mf.Flow(mf.SoftmaxAttention.isotropic(3, 4.0), mf.Particles.iid(mf.Sphere(3), 6, key=2), [0.0, 1.0, 2.0, 3.0])
+    for size, since, state in ((2, 1, flow.start), (2, 2, None), (2, 0, flow.start), (0, 0, None)):
+        with pytest.raises(ValueError, match="`since`|`size`"):
+            next(flow.legs(size, since, state))
+
+
+def test_evolve_is_the_run_of_a_flow_and_its_error():
+    arguments = (mf.SoftmaxAttention.isotropic(3, 4.0), mf.Particles.iid(mf.Sphere(3), 6, key=2), [0.0, 1.0, 2.0])
+    flow, path = mf.Flow(*arguments), mf.evolve(*arguments, verify=True)
+    np.testing.assert_array_equal(flow.run().measures.points, path.measures.points)
+    assert float(flow.error(path.final)) == path.stats["error"]
 
 
 def test_legs_stop_after_a_blow_up():
     start = mf.Particles(mf.Euclidean(1), [[0.7]])
-    arguments = prepared(mf.UnnormalisedAttention.isotropic(1, 1.0), start, jnp.linspace(0.0, 0.5, 11), None)
-    parts = list(legs(*arguments, frames_per_leg=2))
+    parts = list(mf.Flow(mf.UnnormalisedAttention.isotropic(1, 1.0), start, jnp.linspace(0.0, 0.5, 11)).legs(2))
     assert [part.outcome.ok.item() for part in parts] == [True, True, True, False]
     assert sum(len(part) for part in parts) == 6
 

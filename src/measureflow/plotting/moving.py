@@ -18,42 +18,38 @@ from scipy.spatial import KDTree
 from measureflow import checks
 from measureflow.plotting.backdrops import GLASS_TONE
 from measureflow.plotting.marks import FAINT, INK, cluster_colours
+from measureflow.plotting.recorded import Recorded
 from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.view import view_of
 from measureflow.plotting.words import clock_times, fitting
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import Sphere
 
 DPI = 100
+SOME = 9
+"""Frames that decide the view of a movie."""
 HOLD = 1.5
 """Seconds for which a GIF rests on its last frame."""
 
 
 def movie(
     path: str | Path,
-    times: ArrayLike,
-    points: ArrayLike,
-    space: AbstractSpace,
-    labels: ArrayLike | None = None,
+    run: Recorded,
     *,
-    weights: ArrayLike | None = None,
-    title: str = "",
+    labels: ArrayLike | None = None,
     fps: float | int = 20,
     size: int = 480,
     turn: float | int = 60,
 ) -> Path:
-    """Write the frames `(k, n, dim)` of a run as a movie `size` pixels wide and return its path.
+    """Write a run of tokens as a movie `size` pixels wide and return its path.
 
     The suffix chooses the format: `.gif`, or `.mp4` if ffmpeg is on the path. In three dimensions the viewer walks
-    `turn` degrees around the tokens during the movie.
+    `turn` degrees around the tokens during the movie. `labels` `(n,)` give the colours.
     """
-    path, times, points = Path(path), np.asarray(times, float), np.asarray(points, float)
-    checks.shaped("points", points, ("k", "n", space.dim), "Frames, tokens, coordinates.")
-    checks.shaped("times", times, (len(points),), "One for each frame.")
+    path = Path(path)
     checks.positive("fps", fps)
     write = _writer(path)
-    labels = np.zeros(points.shape[1], int) if labels is None else labels
-    shot = _camera(times, points, space, labels, weights, title, size, turn)
-    write(path, shot, len(points), fps, cluster_colours(labels))
+    labels = np.zeros(len(run.at(-1).points), int) if labels is None else labels
+    write(path, _camera(run, labels, size, turn), len(run.times), fps, cluster_colours(labels))
     return path
 
 
@@ -70,17 +66,9 @@ def _writer(path: Path) -> Callable[..., None]:
     return _write_mp4
 
 
-def _camera(
-    times: np.ndarray,
-    points: np.ndarray,
-    space: AbstractSpace,
-    labels: ArrayLike,
-    weights: ArrayLike | None,
-    title: str,
-    size: int,
-    turn: float | int,
-) -> Callable[[int], np.ndarray]:
+def _camera(run: Recorded, labels: ArrayLike, size: int, turn: float | int) -> Callable[[int], np.ndarray]:
     """A function that draws frame `i` and returns its pixels `(height, width, 3)`; the figure is used again."""
+    times, title, space = run.times, run.title, run.at(-1).space
     width = 2 * round(size / 2)  # video coders want even sides
     height = width + 2 * round(width * (0.1 if title else 0.05) / 2)
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
@@ -93,19 +81,26 @@ def _camera(
     figure.add_artist(bar)
     letters = fitting(title, width / DPI)
     figure.text(0.5, 0.99, title, fontsize=letters, color=INK, ha="center", va="top", parse_math=False)
-    view, names, scale = view_of(points, space), clock_times(times), width / DPI / 3
+    view, names, scale = view_of(_sample(run), space), clock_times(times), width / DPI / 3
 
     def shot(i: int) -> np.ndarray:
         part = i / max(len(times) - 1, 1)
         ax.clear()
         seen = view.turned(turn * (part - 1))  # the walk ends where `view_of` has most of the last tokens in front
-        draw_tokens(ax, points[i], space, labels=labels, weights=weights, view=seen, scale=scale)
+        mu = run.at(i)
+        draw_tokens(ax, mu.points, space, labels=labels, weights=mu.weights, view=seen, scale=scale)
         clock.set_text(f"t = {names[i]}")
         bar.set_xdata([0, part])
         canvas.draw()
         return np.array(canvas.buffer_rgba())[..., :3]
 
     return shot
+
+
+def _sample(run: Recorded) -> np.ndarray:
+    """The tokens of some frames, the first and last among them, which decide the view."""
+    some = np.unique(np.linspace(0, len(run.times) - 1, min(SOME, len(run.times))).round().astype(int))
+    return np.stack([np.asarray(run.at(int(i)).points, float) for i in some])
 
 
 def _write_gif(path: Path, shot: Callable[[int], np.ndarray], k: int, fps: float | int, colours: np.ndarray) -> None:

@@ -71,6 +71,16 @@ def test_layers_that_overflow_stop_before(start):
     assert np.isfinite(path.final.points).all()
 
 
+@pytest.mark.parametrize("size", [1, 2, 4, 20])
+def test_layers_in_legs_are_those_of_the_whole_stack(size, start):
+    flow = mf.flows.Layers(mf.SoftmaxAttention(A, V), start, depth=6, step=0.1)
+    whole, legs = flow.run(), list(flow.legs(size))
+    np.testing.assert_array_equal(np.concatenate([leg.measures.points for leg in legs]), whole.measures.points)
+    np.testing.assert_array_equal(np.concatenate([leg.times for leg in legs]), whole.times)
+    assert all(len(leg) == size for leg in legs[:-1])
+    assert flow.error(whole.final) is None
+
+
 def test_causal_sequences_go_through_layers(start):
     sequence = mf.Sequence(start.space, start.points)
     path = mf.layers(mf.Causal(mf.SoftmaxAttention(A, V)), sequence, 3, 0.1)

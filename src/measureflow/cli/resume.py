@@ -1,0 +1,29 @@
+"""`measureflow resume RUN`: go on with an interrupted run, to the same bits."""
+
+from measureflow.cli import prepare_jax
+from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.showing import shown
+
+
+class Resume(Words):
+    """Go on with a run that was killed, interrupted or ran out of disk, to the same bits."""
+
+    run: tuple[str, ...] = positional("RUN", "run folder")
+
+
+def main(argv: list[str]) -> int:
+    """Parse, go on with a progress bar, and report as if nothing had happened."""
+    path = one(parse(Resume, argv, "measureflow resume").run)
+    prepare_jax()
+    from measureflow.runs.running import resume
+
+    return shown(lambda watch: resume(path, watch))
+
+
+def one(words: tuple[str, ...]) -> str:
+    """The only word of several."""
+    from measureflow.runs.settings import InputError
+
+    if len(words) != 1:
+        raise InputError(f"`run` takes one run folder; got {len(words)}: {', '.join(words)}.")
+    return words[0]

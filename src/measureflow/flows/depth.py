@@ -1,0 +1,91 @@
+"""Depth as it is in a network: residual layers, one after the other."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, Real
+
+from measureflow import checks
+from measureflow.fields import AbstractField
+from measureflow.fields.depth import at_layer
+from measureflow.flows.flow import AbstractFlow, in_precision_of
+from measureflow.flows.stepping import largest
+from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
+from measureflow.measures import AbstractCloud
+
+
+def layers(field: AbstractField, mu0: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0) -> Trajectory[Measure]:
+    """The residual network itself: `x <- settle(x + step v(x))`, with layer `k` of every `Layered` part at layer `k`.
+
+    The velocity is the raw one of the field, and `settle` is the normalisation after the residual: on the sphere a layer
+    divides `x + step v` by its norm. Times are `k step`; as the step falls the layers follow `evolve` at order one.
+    """
+    return Layers(field, mu0, depth, step).run()
+
+
+@final
+class Layers(AbstractFlow[Measure]):
+    """A flow through discrete depth: frame `k` is the measure after `k` layers."""
+
+    field: AbstractField
+    start: Measure
+    times: Float[Array, " k"]
+    step: Float[Array, ""]
+
+    def __init__(self, field: AbstractField, start: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0):
+        if depth < 1:
+            raise ValueError(f"`depth` must be at least 1; got {depth}.")
+        checks.positive("step", step)
+        if not isinstance(start, AbstractCloud):
+            raise ValueError(
+                f"`mu0` must have tokens that layers move; got {type(start).__name__}. "
+                "Use `evolve` with `solver=Euler(step)`."
+            )
+        self.field, self.start = in_precision_of(start, field), start
+        self.step = jnp.asarray(step, start.points.dtype)
+        self.times = self.step * jnp.arange(depth + 1).astype(self.step.dtype)
+
+    def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
+        """The layers between two frames; the start itself is the first frame of all."""
+        before = max(first - 1, 0)
+        path = _layers(self.field, mu, last - before - 1, self.step, jnp.asarray(before))
+        return path if first == 0 else path.since(1)
+
+    def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> None:
+        """None: layers are not steps towards something finer."""
+
+
+@eqx.filter_jit
+def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""]) -> Trajectory:
+    with jax.default_matmul_precision("highest"):
+        return _stack(field, mu0, depth, step, first)
+
+
+def _stack(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""]) -> Trajectory:
+    times = step * (first + jnp.arange(depth + 1)).astype(step.dtype)
+
+    def layer(mu, k):
+        new = mu.shift(step * at_layer(field, first + k)(times[k], mu.points, mu)).settle()
+        good = jnp.isfinite(largest(new))
+        return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, mu), (new, good)
+
+    final, (measures, good) = jax.lax.scan(layer, mu0, jnp.arange(depth))
+    measures = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), mu0, measures)
+    reached = jnp.cumprod(good).sum()
+    last = at_layer(field, first + depth - 1)
+    return Trajectory(
+        times=times,
+        measures=measures,
+        final=final,
+        outcome=Outcome(
+            jnp.where(reached == depth, REACHED, DIVERGED),
+            times[reached],
+            largest(last(times[reached], final.points, final)),
+        ),
+        frames=reached + 1,
+        costs={"steps": reached, "rejected": depth - reached},
+        engine=mu0.engine_name,
+    )

@@ -1,0 +1,216 @@
+"""A flow: a field moves a measure through time, and everything that decides how is in one object.
+
+`flow.run()` computes it in one leg, and `evolve` is its face. `flow.legs(size)` computes it piece by piece for whatever
+needs the host in between; the state from one leg to the next is the measure and nothing else, so a flow goes on from any
+leg to the same bits.
+"""
+
+import abc
+from collections.abc import Iterator
+from typing import Generic, final
+
+import diffrax as dfx
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
+
+from measureflow import checks
+from measureflow.fields import AbstractField
+from measureflow.flows import merging
+from measureflow.flows.leg import AbstractWay, Straight
+from measureflow.flows.noise import AbstractNoise
+from measureflow.flows.solvers import AbstractSolver, AbstractTolerance, Adaptive
+from measureflow.flows.stepping import largest
+from measureflow.flows.trajectory import Measure, Trajectory
+from measureflow.measures import AbstractCloud
+from measureflow.measures.cloud import as_key
+from measureflow.sums import AbstractEngine, Auto
+from measureflow.sums.choice import BELOW_PAIRS
+
+
+class AbstractFlow(eqx.Module, Generic[Measure]):
+    """A measure in motion, through frames at given times."""
+
+    field: eqx.AbstractVar[AbstractField]
+    start: eqx.AbstractVar[Measure]
+    times: eqx.AbstractVar[Float[Array, " k"]]
+
+    @abc.abstractmethod
+    def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
+        """The frames from `first` up to, without, `last`, given the measure at the frame before the first.
+
+        Frame 0 is the start itself. Under `jit`, or after an early end, frames that were not reached are infinite.
+        """
+
+    @abc.abstractmethod
+    def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""] | None:
+        """How far the measure at the end may be from the exact one; None where nothing is approximated."""
+
+    def run(self) -> Trajectory[Measure]:
+        """The whole flow in one leg."""
+        return _kept(self.leg(self.start, 0, len(self.times)))
+
+    def legs(self, size: int, since: int = 0, state: Measure | None = None) -> Iterator[Trajectory[Measure]]:
+        """The legs of the flow, each of `size` frames, until the last time or an early end.
+
+        `since` frames are left out; `state` is then the measure at the last of them. They must be whole legs, so that the
+        rest is what it would have been without the interruption.
+        """
+        if size < 1:
+            raise ValueError(f"`size` must be at least 1 frame; got {size}.")
+        if since % size or (since > 0) != (state is not None):
+            raise ValueError(
+                f"`since` must be a number of whole legs of {size} frames, with their last `state`; got {since}."
+            )
+        mu = self.start if state is None else state
+        for first in range(since, len(self.times), size):
+            path = self.leg(mu, first, min(first + size, len(self.times))).reached()
+            yield path
+            if not path.outcome.ok:
+                return
+            mu = path.final
+
+
+@final
+class Flow(AbstractFlow[Measure]):
+    """The flow `d mu/dt = mu.transport(field(t, ., mu))` from `times[0]`, where the measure is `start`.
+
+    All arguments are those of `evolve`. They are checked here, and brought to one precision: that of the measure.
+    """
+
+    field: AbstractField
+    start: Measure
+    times: Float[Array, " k"]
+    solver: AbstractSolver
+    noise: AbstractNoise | None
+    merge: float | None = eqx.field(static=True)
+    key: PRNGKeyArray | None
+
+    def __init__(
+        self,
+        field: AbstractField,
+        start: Measure,
+        times: npt.ArrayLike | Array,
+        solver: AbstractSolver | None = None,
+        *,
+        noise: AbstractNoise | None = None,
+        merge: Real[ArrayLike, ""] | None = None,
+        key: PRNGKeyArray | int | None = None,
+        engine: AbstractEngine | None = None,
+    ):
+        dtype = precision(start)
+        self.times = jnp.asarray(times, dtype)
+        if self.times.ndim != 1 or len(self.times) < 2:
+            raise ValueError(f"`times` must list at least a first and a last time; got shape {self.times.shape}.")
+        checks.finite("times", self.times)
+        checks.increasing("times", self.times)
+        self.solver = (Adaptive() if solver is None else solver).resolve(dtype)
+        self.field = in_precision_of(start, field)
+        start.admit(self.field, self.times[0])
+        self.start = _summed(start, self.solver) if engine is None else start.using(engine)
+        self.noise, self.key = noise, None if key is None else as_key(key)
+        if merge is not None:
+            checks.positive("merge", merge)
+            merging.check(self.field, self.start, noise)
+        self.merge = None if merge is None else float(np.asarray(merge))
+        self.way()
+
+    def way(self, derivative: dfx.AbstractAdjoint | None = None) -> AbstractWay:
+        """How legs are done: straight, with noise, or merging tokens on the way."""
+        if self.merge is not None:
+            return merging.Merging(self.merge)
+        if self.noise is None:
+            return Straight(None, derivative)
+        return Straight(self.noise.stepping(self.start, self.times, self.solver, self.key), derivative)
+
+    def run(self, derivative: dfx.AbstractAdjoint | None = None) -> Trajectory[Measure]:
+        """The whole flow in one leg; `derivative` as in `evolve`."""
+        way, start = self.way(derivative), self.times[0]
+        return _kept(way.leg(self.field, self.start, start, self.times, self.solver))
+
+    def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
+        """The frames between two, on from the measure at the frame before."""
+        before = self.times[max(first - 1, 0)]
+        return self.way().leg(self.field, mu, before, self.times[first:last], self.solver)
+
+    def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""]:
+        """How far the measure at the end may be from the exact one, from a second run with steps about twice as long.
+
+        The second run goes from start to end without the frames between, which would shorten the steps of both. Infinite when
+        it does not arrive. With noise both runs share the Brownian path; with merging the second merges at twice the distance.
+        """
+        end = self.times[-1] if end is None else jnp.asarray(end, self.times.dtype)
+        way, ends = self.way(), jnp.stack([self.times[0], end])
+        coarse = way.coarser().leg(self.field, self.start, ends[0], ends, self.solver.coarser())
+        return _distance(final, coarse, way.gain(self.solver.order))
+
+
+def evolve(
+    field: AbstractField,
+    mu0: Measure,
+    times: npt.ArrayLike | Array,
+    solver: AbstractSolver | None = None,
+    *,
+    noise: AbstractNoise | None = None,
+    merge: Real[ArrayLike, ""] | None = None,
+    key: PRNGKeyArray | int | None = None,
+    engine: AbstractEngine | None = None,
+    derivative: dfx.AbstractAdjoint | None = None,
+    verify: bool = False,
+) -> Trajectory[Measure]:
+    """Move a measure along a field and keep it at given times.
+
+    Solves `d mu/dt = mu.transport(field(t, ., mu))` from `times[0]`, where the measure is `mu0`, to `times[-1]`.
+
+    - `solver`: `Adaptive()` unless given.
+    - `noise`: `Langevin(temperature)` adds Brownian motion inside the space; for particles it needs a `key` and
+      `Euler(dt)`. A measure that knows how to `diffuse` follows the Fokker-Planck equation with any solver and no key.
+    - `merge`: tokens that have met within this distance go on as one weighted token; frames still show all of them.
+      `stats` tell the `tokens` left and the `merge_error`, the farthest that tokens were moved, summed over the mergers.
+    - `engine`: how kernel sums are computed; the measure's own unless given.
+    - `derivative`: a diffrax adjoint; reverse mode unless given, `diffrax.ForwardMode()` for `jax.jvp`.
+    - `verify`: run again with steps about twice as long and put an estimate of the error of the final state, the
+      largest over all coordinates, into `stats["error"]`. With noise both runs share the Brownian path.
+    """
+    flow = Flow(field, mu0, times, solver, noise=noise, merge=merge, key=key, engine=engine)
+    path = flow.run(derivative)
+    if not verify:
+        return path
+    error = flow.error(path.final, path.outcome.time)
+    return eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
+
+
+def in_precision_of(mu: PyTree, field: AbstractField) -> AbstractField:
+    """The field with its numbers in the floating point type of a measure."""
+    dtype = precision(mu)
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, field)
+
+
+def precision(tree: PyTree) -> np.dtype:
+    """The floating point type of the numbers of a tree."""
+    return jnp.result_type(*jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
+
+
+def _summed(mu: Measure, solver: AbstractSolver) -> Measure:
+    """A measure whose sums, where they have an error of their own, keep a hundredth of the tolerance of the solver."""
+    if not (isinstance(mu, AbstractCloud) and isinstance(mu.engine, Auto) and isinstance(solver, AbstractTolerance)):
+        return mu
+    if mu.engine_name not in BELOW_PAIRS:
+        return mu
+    rtol = solver.rtol
+    return mu.using(mu.engine.within(float(rtol) / 100 if rtol is not None and checks.concrete(rtol) else None))
+
+
+def _kept(path: Trajectory[Measure]) -> Trajectory[Measure]:
+    """The frames that were reached, where their number is known."""
+    return path.reached() if checks.concrete(path.frames) and np.ndim(path.frames) == 0 else path
+
+
+@eqx.filter_jit
+def _distance(final: Measure, coarse: Trajectory[Measure], gain: int) -> Float[Array, ""]:
+    difference = jax.tree.map(jnp.subtract, final, coarse.final)
+    return jnp.where(coarse.outcome.ok, largest(difference) / gain, jnp.inf)

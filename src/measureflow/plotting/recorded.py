@@ -1,0 +1,54 @@
+"""What a figure asks of a run: its times, its measures one by one, what was watched, and a title.
+
+Run folders have all of it, and so may anything else that wants a figure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from measureflow.plotting.curves import draw_counts, draw_series
+
+
+class Recorded(Protocol):
+    """A run as figures see it; a series has `values`, a `label`, and says whether it `counts` and is `drawn`."""
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times of the frames."""
+        ...
+
+    @property
+    def series(self) -> Mapping[str, Any]:
+        """What was watched, by name."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The run in a line."""
+        ...
+
+    def at(self, i: int) -> Any:
+        """The measure of a frame."""
+        ...
+
+
+def drawn_series(run: Recorded) -> list[str]:
+    """The names of the series that a figure shows."""
+    return [name for name, series in run.series.items() if series.drawn]
+
+
+def draw_watched(ax: Axes, run: Recorded, name: str, *, marked: tuple[int, ...] = ()) -> Axes:
+    """Draw a series of a run over time, whole numbers as steps, and return the axes."""
+    series = run.series[name]
+    draw = draw_counts if series.counts else draw_series
+    return draw(ax, run.times, series.values, series.label, marked=marked, gid=name)
+
+
+def draw_below(figure: Any, run: Recorded, *, marked: tuple[int, ...] = ()) -> list[Axes]:
+    """Draw all series of a run side by side and return their axes."""
+    names = drawn_series(run)
+    row = figure.subplots(1, len(names), squeeze=False)[0] if names else []
+    return [draw_watched(ax, run, name, marked=marked) for ax, name in zip(row, names, strict=True)]

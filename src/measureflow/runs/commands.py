@@ -1,0 +1,104 @@
+"""Which command made a run, and what follows from that: its schema, its job, its table and its picture.
+
+One table, from which run folders are read, resumed, pictured and compared, whatever made them. Needs no JAX.
+"""
+
+import abc
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from measureflow.runs.settings import InputError, Settings, read
+from measureflow.runs.words import load
+
+if TYPE_CHECKING:
+    from measureflow.runs.job import Job
+    from measureflow.runs.reading import Run
+
+
+class AbstractCommand(abc.ABC):
+    """A command that makes runs."""
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def schema(self, words: dict[str, Any]) -> type[Settings]:
+        """The schema of its settings, given what was asked."""
+
+    @abc.abstractmethod
+    def job(self, settings: Any) -> "Job":
+        """The job that settings describe."""
+
+    def rows(self, run: "Run") -> "Iterator[tuple[str, str]]":
+        """Rows of the table beyond those that all runs have: those of the measure unless the command has its own."""
+        return run.word.rows(run)
+
+    def figure(self, run: "Run") -> Any:
+        """The picture: that of the measure unless the command has its own."""
+        return run.word.figure(run)
+
+    def movie(self, run: "Run", file: Path) -> None:
+        """The moving picture: that of the measure."""
+        run.word.movie(run, file)
+
+    def settings(self, words: dict[str, Any], file: str | None = None) -> Any:
+        """The settings that words and a file describe."""
+        return read(self.schema(self.asked(file) | words), words, file)
+
+    def asked(self, file: str | None) -> dict[str, Any]:
+        """The key of a file on which its schema depends; what is wrong with the file is said when it is read."""
+        try:
+            words = {} if file is None else tomllib.loads(Path(file).read_text())
+        except (OSError, ValueError):
+            return {}
+        return {"use": words["use"]} if "use" in words else {}
+
+
+class Simulate(AbstractCommand):
+    """`measureflow simulate`."""
+
+    name = "simulate"
+
+    def schema(self, words: dict[str, Any]) -> type[Settings]:
+        """The schema with the words of a file of one's own, if there is one."""
+        from measureflow.runs import simulation, vocabulary
+
+        if words.get("use") is not None:
+            try:
+                vocabulary.use(str(words["use"]))
+            except ValueError as error:
+                raise InputError(f"{error}.") from None
+        return simulation.schema()
+
+    def job(self, settings: Any) -> "Job":
+        """A simulation."""
+        return load("measureflow.runs.simulating:job_of")(settings)
+
+
+class Record(AbstractCommand):
+    """A flow recorded from Python."""
+
+    name = "record"
+
+    def schema(self, words: dict[str, Any]) -> type[Settings]:
+        """A recorded flow has no settings: it was built by a program."""
+        raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
+
+    def job(self, settings: Any) -> "Job":
+        """There is none without its flow."""
+        raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
+
+
+COMMANDS: dict[str, str | AbstractCommand] = {
+    "simulate": "measureflow.runs.commands:Simulate",
+    "record": "measureflow.runs.commands:Record",
+    "train heads": "measureflow.runs.heads:TrainHeads",
+}
+
+
+def command(name: str) -> AbstractCommand:
+    """The command of a name."""
+    if name not in COMMANDS:
+        raise InputError(f"No command {name!r} makes runs here; known are {', '.join(COMMANDS)}.")
+    return load(COMMANDS[name])()

@@ -1,0 +1,90 @@
+"""What runs know of densities on the circle and on spheres."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from measureflow.runs.measures.base import AbstractMeasureWord, Arrays, Look, Rows, Rules
+
+if TYPE_CHECKING:
+    from measureflow.runs.reading import Run
+    from measureflow.runs.series import Series
+    from measureflow.runs.simulation import Simulation
+
+
+class AbstractDensityWord(AbstractMeasureWord):
+    """A word for a density on a sphere."""
+
+    def rules(self, config: "Simulation") -> Rules:
+        """Densities live on spheres."""
+        return [(config.space != "sphere", f"`measure` {config.measure} is a density on a sphere: drop `space`")]
+
+    def series(self, look: Look) -> "tuple[Series, ...]":
+        """The energy, the length of the mean, and the mass below zero, which tells whether the numbers suffice."""
+        from measureflow.diagnostics import order_parameter
+        from measureflow.runs.series import Series
+
+        watched = () if look.energy is None else (Series("energy", look.energy, "interaction energy E"),)
+        return (
+            *watched,
+            Series("order", order_parameter, "length of the mean", telling=True),
+            Series("negative_mass", lambda mu: mu.negative_mass, "negative mass", drawn=False),
+        )
+
+    def rows(self, run: "Run") -> Rows:
+        """Where it was no longer resolved, if so."""
+        if not run.ok:
+            yield "last frame", f"t = {run.times[-1]:.6g}"
+
+
+class AbstractRing(AbstractDensityWord):
+    """A word for a density on the circle, stored at equally spaced angles."""
+
+    dimensions = {"density": ("angle",)}
+
+    def rules(self, config: "Simulation") -> Rules:
+        """The circle has two coordinates."""
+        other = (config.dim != 2, f"`measure` {config.measure} has `dim` 2: drop `dim`, or choose `measure` sphere")
+        return [*super().rules(config), other]
+
+    def arrays(self, mu: Any) -> Arrays:
+        """The density at the nodes."""
+        return {"density": mu.values}
+
+    def fixed(self, mu: Any) -> dict[str, tuple[str, np.ndarray]]:
+        """The angles."""
+        return {"angle": ("angle", mu.grid.angles)}
+
+    def series(self, look: Look) -> "tuple[Series, ...]":
+        """Also the number of peaks."""
+        from measureflow.runs.series import Series
+
+        count = Series("peaks", lambda mu: peaks(np.asarray(mu.values)), "peaks", host=True, counts=True, drawn=False)
+        return (*super().series(look), count)
+
+    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+        """What, and where."""
+        return "A density on S¹"
+
+    def figure(self, run: "Run") -> Any:
+        """Rings at four telling times, and the density over time."""
+        from measureflow.plotting import circle_figure
+
+        return circle_figure(run)
+
+
+def values_in(config: "Simulation") -> np.ndarray:
+    """The density in the file of the start, as one row."""
+    from measureflow.runs.files import numbers_in
+    from measureflow.runs.laws import named
+
+    found = numbers_in(config.init)
+    return np.ravel(named(config, "density")["density"] if isinstance(found, dict) else found)
+
+
+def peaks(values: np.ndarray) -> int:
+    """How many maxima a density on a circle has above the uniform one, and above their surroundings by a twentieth."""
+    from scipy.signal import find_peaks
+
+    turned = np.roll(values, -int(values.argmin()))  # from the lowest angle, so that no peak lies across the ends
+    return len(find_peaks(np.append(turned, turned[0]), height=1 / (2 * np.pi), prominence=values.max() / 20)[0])

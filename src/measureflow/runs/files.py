@@ -1,0 +1,22 @@
+"""Numbers in files."""
+
+from pathlib import Path
+
+import numpy as np
+
+from measureflow.runs.settings import InputError
+
+
+def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
+    """The arrays of a file by name, or its one array."""
+    try:
+        match Path(file).suffix:
+            case ".npz":
+                with np.load(file) as held:
+                    return {name: np.asarray(held[name], np.float64) for name in held.files}
+            case ".npy":
+                return np.asarray(np.load(file), np.float64)
+            case _:
+                return np.loadtxt(file, delimiter="," if Path(file).suffix == ".csv" else None, ndmin=2)
+    except Exception as error:
+        raise InputError(f"Cannot read numbers from {file!r}: {str(error).rstrip('.')}.") from None

@@ -1,0 +1,101 @@
+"""The configuration of the training of heads, and the command for it; needs no JAX."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
+
+from measureflow.runs.commands import AbstractCommand
+from measureflow.runs.settings import Settings
+from measureflow.runs.vocabulary import Positive
+from measureflow.runs.words import load
+
+if TYPE_CHECKING:
+    from measureflow.runs.job import Job
+    from measureflow.runs.reading import Run
+
+FIXTURES = ("f1", "f2")
+
+
+class HeadTraining(Settings):
+    """Train attention heads by cross-entropy and keep the result: data, table and picture."""
+
+    shown: ClassVar[tuple[str, ...]] = ("data", "heads", "optimiser", "step", "time", "seed")
+
+    data: str = Field("f1", description="f1 or f2, the fixtures of the theory, or a text file read by characters")
+    heads: PositiveInt = Field(64, description="number of heads")
+    optimiser: Literal["flow", "descent", "sgd", "momentum", "adam", "langevin"] = Field(
+        "sgd", description="gradient flow, full descent, descent on samples, heavy ball, Adam, or descent with noise"
+    )
+    step: Positive = Field(0.01, description="step of descent in physical time; the flow chooses its own")
+    time: Positive = Field(1.0, description="final time: the number of steps times their length")
+    batch: PositiveInt = Field(1, description="sequences drawn at each step, shared by all heads")
+    decay: FiniteFloat = Field(0.0, ge=0, description="weight decay on all blocks")
+    profile: Literal["constant", "inverse"] = Field("constant", description="learning rate: 1, or 1 / (1 + t/2)")
+    friction: Positive = Field(1.0, description="friction of momentum")
+    memory: Positive = Field(0.1, description="time over which Adam averages gradients; ten times it for squares")
+    beta: Positive = Field(100.0, description="inverse temperature of langevin")
+    scale: Positive = Field(0.5, description="standard deviation of the initial parameters")
+    dim: PositiveInt = Field(16, description="coordinates of a character, for text")
+    head_dim: PositiveInt = Field(4, description="size of queries, keys and values, for text")
+    length: PositiveInt = Field(32, description="characters in a window, for text")
+    windows: PositiveInt = Field(32, description="windows of the text on which the risk is measured")
+    limit: NonNegativeInt = Field(0, description="also train this many heads and draw their risk, the mean-field limit")
+    seed: NonNegativeInt = Field(0, description="seed of initial heads and samples")
+    frames: int = Field(40, ge=2, description="number of frames to keep")
+    frames_per_leg: PositiveInt = Field(8, description="frames computed and saved at once; part of what is computed")
+
+    @field_validator("data")
+    @classmethod
+    def _known(cls, data: str) -> str:
+        if data not in FIXTURES and not Path(data).is_file():
+            raise ValueError(f"must be one of {', '.join(FIXTURES)} or a text file; there is no file {data!r}")
+        return data
+
+    def inputs(self) -> tuple[str, ...]:
+        """The text, if there is one."""
+        return () if self.data in FIXTURES else (self.data,)
+
+    def rules(self) -> list[tuple[bool, str]]:
+        """What must not be, each with the sentence that says so."""
+        given, text = self.model_fields_set, {"dim", "head_dim", "length", "windows"}
+        foreign = sorted(text & given) if self.data in FIXTURES else []
+        kinds = {"friction": ("momentum",), "memory": ("adam",), "beta": ("langevin",), "batch": ("sgd",)}
+        kinds["step"] = ("descent", "sgd", "momentum", "adam", "langevin")
+        return [
+            (
+                self.optimiser == "langevin" and self.profile != "constant",
+                "`profile` must be constant for langevin, whose noise does not change in time",
+            ),
+            (bool(foreign), f"`{''.join(foreign[:1])}` is for text; the fixture {self.data!r} has its own sizes"),
+            *(
+                (name in given and self.optimiser not in users, f"`{name}` is for `optimiser` {' and '.join(users)}")
+                for name, users in kinds.items()
+            ),
+        ]
+
+
+class TrainHeads(AbstractCommand):
+    """`measureflow train heads`."""
+
+    name = "train heads"
+
+    def schema(self, words: dict[str, Any]) -> type[Settings]:
+        """The settings of the training of heads."""
+        return HeadTraining
+
+    def job(self, settings: HeadTraining) -> "Job":
+        """A training run."""
+        return load("measureflow.runs.training:job_of")(settings)
+
+    def rows(self, run: "Run") -> Iterator[tuple[str, str]]:
+        """The duality gap, and the risk of the mean-field limit if it was asked for."""
+        if "gap" in run.stats:
+            yield "gap", f"{run.stats['gap']:.4g}, heuristic, among heads no larger than these"
+        if "limit" in run.data:
+            yield "mean-field limit", f"risk {float(run.data['limit'][-1]):.6g} with {run.config.limit} heads"
+
+    def figure(self, run: "Run") -> Any:
+        """Risk, dissipation, the cloud of heads and the spectra that decide its stability."""
+        return load("measureflow.runs.training:figure")(run)

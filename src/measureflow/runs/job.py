@@ -1,0 +1,99 @@
+"""A job: what one run needs to know, whatever it computes.
+
+A job supplies a flow, what is watched along it, when to stop and what is stored beside; `perform` does the rest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from measureflow.flows import AbstractFlow, Trajectory, precision
+from measureflow.runs.fingerprint import fingerprint
+from measureflow.runs.measures import AbstractMeasureWord
+from measureflow.runs.measures.base import Look
+from measureflow.runs.series import Series, watch
+from measureflow.runs.settings import Settings
+
+Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
+"""Arrays stored beside the frames, each with the names of its dimensions."""
+
+
+@dataclass
+class State:
+    """What is known of a run so far: enough to show it, to stop it and to finish it."""
+
+    mu: Any
+    frames: int = 0
+    time: float = 0.0
+    series: dict[str, float] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+    outcome: str = "Running."
+    ok: bool = True
+    seconds: float = 0.0
+
+    def follow(self, path: Trajectory, values: Mapping[str, np.ndarray]) -> None:
+        """Take in a leg."""
+        self.mu, self.frames, self.time = path.final, self.frames + len(path), float(path.outcome.time)
+        self.series = {name: float(column[-1]) for name, column in values.items() if len(column)} or self.series
+        totals = {name: self.stats.get(name, 0) + path.stats[name] for name in ("steps", "rejected")}
+        self.stats |= path.stats | totals
+        self.outcome, self.ok = str(path.outcome), bool(path.outcome.ok)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A flow to be recorded; jobs of their own kind override what they do differently."""
+
+    flow: AbstractFlow
+    word: AbstractMeasureWord
+    word_name: str
+    series: tuple[Series, ...]
+    title: str
+    frames_per_leg: int
+    command: str = "record"
+    settings: Settings | None = None
+    seed: int | None = None
+    verify: bool = True
+    look: Look = field(default_factory=Look)
+
+    def stop(self, state: State) -> str | None:
+        """A sentence that ends the run before its last frame, if there is a reason."""
+        return None
+
+    def finish(self, state: State) -> Beside:
+        """What is stored beside the frames when a run ends, also before its time; may add to the stats."""
+        return {}
+
+    @cached_property
+    def labels(self) -> dict[str, dict[str, Any]]:
+        """What is stored of the declaration of each series."""
+        return {one.name: one.attributes() for one in self.series}
+
+    @property
+    def frames(self) -> int:
+        """How many frames the run has in the end."""
+        return len(self.flow.times)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A text that is equal for equal flows and legs."""
+        return fingerprint((self.flow, self.frames_per_leg))
+
+    @property
+    def precision(self) -> str:
+        """The floating point type of the flow."""
+        return precision(self.flow.start).name
+
+    def watch(self, measures: Any) -> dict[str, np.ndarray]:
+        """The values of all series on measures with a leading axis over frames."""
+        return watch(self.series, measures)
+
+    def layout(self) -> dict[str, dict[str, int]]:
+        """The arrays of a frame, each with the names and sizes of its dimensions."""
+        start = self.word.arrays(self.flow.start)
+        return {
+            name: dict(zip(names, np.shape(start[name]), strict=True)) for name, names in self.word.dimensions.items()
+        }

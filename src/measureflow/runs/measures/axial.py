@@ -1,0 +1,84 @@
+"""A density on the sphere of any dimension that is symmetric about the first axis: one height says it all."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import PositiveInt
+
+from measureflow.runs.densities import AbstractDensityWord, values_in
+from measureflow.runs.measures.base import Arrays, Rules
+from measureflow.runs.words import Option
+
+if TYPE_CHECKING:
+    from measureflow.measures import AxialDensity
+    from measureflow.runs.reading import Run
+    from measureflow.runs.simulation import Simulation
+
+TILT = 0.5
+"""How much denser the law `ripples` is at the pole than at the equator, relatively."""
+
+
+class AxialWord(AbstractDensityWord):
+    """Moments of a density that depends on one coordinate."""
+
+    help = "a density on a sphere about an axis"
+    kind = "measureflow.measures:AxialDensity"
+    dimensions = {"density": ("height",)}
+    brings = {"degree": Option(PositiveInt, 64, "degree of a density about an axis")}
+    usual = {"init": "ripples", "dim": 3}
+
+    def rules(self, config: "Simulation") -> Rules:
+        """Laws that are symmetric about the axis."""
+        known = config.from_file or config.init in ("uniform", "ripples")
+        return [
+            *super().rules(config),
+            (not known, f"`measure` axial cannot have the `init` {config.init!r}: take ripples"),
+        ]
+
+    def start(self, config: "Simulation") -> "AxialDensity":
+        """Uniform, tilted towards the axis for `ripples`, or the values of a file at the nodes."""
+        from measureflow.measures import AxialDensity
+
+        if config.from_file:
+            return AxialDensity(values_in(config), config.dim, config.degree)
+        if config.init == "uniform":
+            return AxialDensity.uniform(config.dim, config.degree)
+        return AxialDensity.from_function(lambda z: 1 + TILT * z, config.dim, config.degree)
+
+    def arrays(self, mu: "AxialDensity") -> Arrays:
+        """The density at the heights."""
+        return {"density": mu.values}
+
+    def fixed(self, mu: "AxialDensity") -> dict[str, tuple[str, np.ndarray]]:
+        """The heights."""
+        return {"height": ("height", mu.grid.z)}
+
+    def facts(self, mu: "AxialDensity") -> dict[str, Any]:
+        """The dimension and the degree."""
+        return {"dim": mu.dim, "degree": mu.moments.shape[-1] - 1}
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> "AxialDensity":
+        """The density of one frame, also if it has become negative somewhere."""
+        import equinox as eqx
+        import jax.numpy as jnp
+
+        from measureflow.measures import AxialDensity
+
+        even = AxialDensity.uniform(facts["dim"], facts["degree"])
+        moments = even.grid.polynomials @ (arrays["density"] * even.grid.weights)
+        return eqx.tree_at(lambda mu: mu.moments, even, jnp.asarray(moments))
+
+    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+        """What, and where."""
+        from measureflow.runs.places import symbol
+
+        return f"A density about an axis of {symbol({'word': 'sphere', 'dim': facts['dim']})}"
+
+    def figure(self, run: "Run") -> Any:
+        """The density over heights at four telling times and through time, and the series."""
+        from measureflow.plotting import axial_figure
+
+        return axial_figure(run)
+
+
+WORD = AxialWord()

@@ -1,0 +1,101 @@
+"""What a word for a measure knows. Files of words import JAX and pictures where they use them, so that help is quick."""
+
+import abc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from measureflow.runs.words import Option, load
+
+if TYPE_CHECKING:
+    from measureflow.energies import AbstractEnergy
+    from measureflow.runs.reading import Run
+    from measureflow.runs.series import Series
+    from measureflow.runs.simulation import Simulation
+
+Rules = list[tuple[bool, str]]
+Arrays = dict[str, Any]
+Rows = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How measures are looked at: the energy that is watched, the reach of a cluster, and whether directions alone count."""
+
+    energy: "AbstractEnergy | None" = None
+    tolerance: float = 0.1
+    directions: bool = False
+
+
+class AbstractMeasureWord(abc.ABC):
+    """A word for a measure: everything that commands, run folders and pictures know of it."""
+
+    help: ClassVar[str]
+    kind: ClassVar[str]
+    """The class of the measure, as `"module:name"`."""
+    dimensions: ClassVar[Mapping[str, tuple[str, ...]]]
+    """The stored arrays of a frame, with the names of their dimensions."""
+
+    brings: ClassVar[Mapping[str, Option]] = {}
+    usual: ClassVar[Mapping[str, Any]] = {}
+    """Values that options take unless given."""
+    in_file: ClassVar[tuple[str, ...]] = ()
+    """Options that a file of the start sets."""
+    traits: ClassVar[tuple[str, ...]] = ()
+    rank: ClassVar[int] = 1
+    """Words are listed by rank."""
+
+    def rules(self, config: "Simulation") -> Rules:
+        """What must not be, each with the sentence that says so."""
+        return []
+
+    @abc.abstractmethod
+    def start(self, config: "Simulation") -> Any:
+        """The measure from which a run starts."""
+
+    @abc.abstractmethod
+    def arrays(self, mu: Any) -> Arrays:
+        """The arrays of a frame, or of many along a leading axis."""
+
+    def fixed(self, mu: Any) -> dict[str, tuple[str, np.ndarray]]:
+        """Arrays that do not change in time, each with its dimension."""
+        return {}
+
+    def facts(self, mu: Any) -> dict[str, Any]:
+        """What else is needed to restore a measure, as plain values."""
+        return {}
+
+    @abc.abstractmethod
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        """The measure of one frame."""
+
+    @abc.abstractmethod
+    def series(self, look: Look) -> "tuple[Series, ...]":
+        """What is watched along a run."""
+
+    @abc.abstractmethod
+    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+        """The measure in a few words."""
+
+    def rows(self, run: "Run") -> Rows:
+        """Rows of the table of a run beyond those of its series."""
+        yield from ()
+
+    @abc.abstractmethod
+    def figure(self, run: "Run") -> Any:
+        """The picture of a run."""
+
+    def movie(self, run: "Run", file: Any) -> None:
+        """Write the run as a moving picture."""
+        raise ValueError(f"`movie` needs tokens; a run of `measure` {run.word_name} has none.")
+
+    def drawn(self, run: "Run", frame: int) -> Arrays:
+        """The arrays of a frame as pictures want them."""
+        return run.arrays(frame)
+
+
+def load_kind(word: AbstractMeasureWord) -> type:
+    """The class of the measure of a word."""
+    return load(word.kind)

@@ -1,0 +1,55 @@
+"""Tokens with positions, as a masked network reads them; the file of the start may hold `positions` in [0, 1]."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from measureflow.runs.clouds import AbstractTokens
+from measureflow.runs.measures.base import Rules
+
+if TYPE_CHECKING:
+    from measureflow.measures import Sequence
+    from measureflow.runs.simulation import Simulation
+
+
+class PositionedTokens(AbstractTokens):
+    """Tokens of which each sees those at positions up to its own."""
+
+    help = "tokens with positions"
+    kind = "measureflow.measures:Sequence"
+    usual = {"mask": "causal"}
+
+    def rules(self, config: "Simulation") -> Rules:
+        """Positions mean something under a mask alone."""
+        return [
+            (
+                config.mask == "none",
+                "`measure` sequence has positions, which only a `mask` sees: take `measure` particles",
+            )
+        ]
+
+    def start(self, config: "Simulation") -> "Sequence":
+        """Tokens at the positions of a file, or evenly spaced."""
+        from measureflow.measures import Sequence
+        from measureflow.runs.laws import tokens
+
+        held = tokens(config, "points", "positions", "weights")
+        return Sequence(held["space"], held["points"], held["positions"], held["weights"])
+
+    def fixed(self, mu: "Sequence") -> dict[str, tuple[str, np.ndarray]]:
+        """Weights and positions."""
+        return super().fixed(mu) | {"positions": ("token", np.asarray(mu.positions))}
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Sequence":
+        """The sequence of one frame."""
+        from measureflow.measures import Sequence
+        from measureflow.runs.places import space_of
+
+        return Sequence(space_of(facts["space"]), arrays["points"], arrays["positions"], arrays["weights"])
+
+    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+        """How many tokens, and where."""
+        return "A sequence of " + super().title(facts, arrays)
+
+
+WORD = PositionedTokens()

@@ -1,0 +1,85 @@
+"""A density on the usual sphere through its moments with spherical harmonics."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from measureflow.runs.densities import AbstractDensityWord, values_in
+from measureflow.runs.measures.base import Arrays, Rules
+from measureflow.runs.measures.circle import WORD as CIRCLE
+
+if TYPE_CHECKING:
+    from measureflow.measures import SphereDensity
+    from measureflow.runs.reading import Run
+    from measureflow.runs.simulation import Simulation
+
+
+class SphereWord(AbstractDensityWord):
+    """Harmonics of a density on the usual sphere."""
+
+    help = "a density on the usual sphere by harmonics"
+    kind = "measureflow.measures:SphereDensity"
+    dimensions = {"density": ("height", "angle")}
+    brings = CIRCLE.brings
+    usual = {"dim": 3, "init": "ripples", "modes": 32}
+
+    def rules(self, config: "Simulation") -> Rules:
+        """The usual sphere has three coordinates."""
+        other = (config.dim != 3, "`measure` sphere has `dim` 3: drop `dim`, or choose `measure` circle or axial")
+        return [*super().rules(config), other]
+
+    def start(self, config: "Simulation") -> "SphereDensity":
+        """The density of a law, or that of a file."""
+        from measureflow.measures import SphereDensity
+        from measureflow.runs.laws import density, key_of, law_of
+
+        if config.from_file:
+            return SphereDensity(values_in(config), config.modes)
+        return density(law_of(config), 3, config.modes, key_of(config))
+
+    def arrays(self, mu: "SphereDensity") -> Arrays:
+        """The density at heights and angles."""
+        grid, values = mu.grid, mu.values
+        return {"density": values.reshape(*values.shape[:-1], grid.latitudes, grid.longitudes)}
+
+    def fixed(self, mu: "SphereDensity") -> dict[str, tuple[str, np.ndarray]]:
+        """Heights and angles."""
+        return {"height": ("height", mu.grid.z), "angle": ("angle", mu.grid.angles)}
+
+    def facts(self, mu: "SphereDensity") -> dict[str, Any]:
+        """The degree."""
+        return {"degree": mu.degree}
+
+    def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> "SphereDensity":
+        """The density of one frame, also if it has become negative somewhere."""
+        import equinox as eqx
+        import jax.numpy as jnp
+
+        from measureflow.measures import SphereDensity
+
+        even, size = SphereDensity.uniform(facts["degree"]), facts["degree"] + 1
+        masses = jnp.asarray(np.ravel(arrays["density"]) * even.grid.weights)
+        moments = even.grid.analyse(masses[:, None], even.grid.harmonics[:size, :size])[..., 0]
+        return eqx.tree_at(lambda mu: mu.moments, even, moments)
+
+    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+        """What, and where."""
+        return "A density on S²"
+
+    def drawn(self, run: "Run", frame: int) -> Arrays:
+        """The density on a grid three times as fine."""
+        from measureflow.measures.sphere import globe
+
+        mu = run.at(frame)
+        grid = globe(3 * mu.degree)
+        values = np.asarray(grid.synthesise(mu.moments[..., None]))[:, 0] / (4 * np.pi)
+        return {"density": values.reshape(grid.latitudes, grid.longitudes), "height": grid.z}
+
+    def figure(self, run: "Run") -> Any:
+        """Maps at four telling times, and the series."""
+        from measureflow.plotting import sphere_figure
+
+        return sphere_figure(run, lambda i: self.drawn(run, i))
+
+
+WORD = SphereWord()

@@ -1,0 +1,77 @@
+"""What runs know of Gaussians and mixtures of them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from measureflow.runs.measures.base import AbstractMeasureWord, Look, Rows, Rules
+
+if TYPE_CHECKING:
+    from measureflow.runs.reading import Run
+    from measureflow.runs.series import Series
+    from measureflow.runs.simulation import Simulation
+
+
+class AbstractNormal(AbstractMeasureWord):
+    """A word for a law with means and covariances in flat space."""
+
+    traits = ("flat",)
+    in_file = ("dim",)
+
+    def rules(self, config: "Simulation") -> Rules:
+        """Flat space, and laws that have moments."""
+        kind = f"`measure` {config.measure}"
+        return [
+            (config.space != "euclidean", f"{kind} lives in euclidean space: drop `space`"),
+            (config.init in ("uniform", "ripples"), f"{kind} cannot have the `init` {config.init!r}: take gaussian"),
+        ]
+
+    def series(self, look: Look) -> "tuple[Series, ...]":
+        """The width of the law, and how many directions it has."""
+        from measureflow.runs.series import Series
+
+        return (
+            Series("spread", spread, "spread, √tr Σ", host=True, telling=True),
+            Series("rank", rank, "effective rank", host=True),
+        )
+
+    def rows(self, run: "Run") -> Rows:
+        """When it blew up, if it did."""
+        if not run.ok:
+            yield "last frame", f"t = {run.times[-1]:.6g}"
+        if "blow_up_time" in run.stats:
+            yield "blow-up time", f"{run.stats['blow_up_time']:.8g}"
+
+    def figure(self, run: "Run") -> Any:
+        """Ellipses, the cone of covariances, and the series."""
+        from measureflow.plotting import gaussian_figure
+
+        return gaussian_figure(run, blow_up_time=run.stats.get("blow_up_time"))
+
+
+def held(config: "Simulation", *names: str) -> dict[str, np.ndarray]:
+    """The arrays of the file of the start, of the dimension asked for."""
+    from measureflow.runs.laws import named
+    from measureflow.runs.settings import InputError
+
+    found = named(config, *names)
+    centre = found["means" if "means" in names else "mean"]
+    if "dim" in config.model_fields_set and centre.shape[-1:] != (config.dim,):
+        raise InputError(f"`dim` is {config.dim} but {config.init!r} has a mean of shape {centre.shape}.")
+    return found
+
+
+def spread(mu: Any) -> float:
+    """The root of the trace of the covariance."""
+    return float(np.sqrt(_variances(mu).sum()))
+
+
+def rank(mu: Any) -> float:
+    """The participation ratio `(tr Σ)² / tr Σ²` of the variances: a rank without a threshold."""
+    values = _variances(mu)
+    shares = values / max(values.sum(), np.finfo(float).tiny)  # squares of large ones overflow
+    return float(1 / max((shares**2).sum(), np.finfo(float).tiny))
+
+
+def _variances(mu: Any) -> np.ndarray:
+    return np.maximum(np.linalg.eigvalsh(np.asarray(mu.cov)), 0.0)

@@ -1,0 +1,259 @@
+"""The one loop behind every run: legs are computed, saved and reported until the job is done.
+
+Whatever ends a run early (an interruption, a signal, a full disk) leaves what was saved, says so in `run.json`, and `resume`
+goes on from there to the same bits.
+"""
+
+import contextlib
+import importlib.metadata
+import platform
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from measureflow.runs.folder import FORMAT, RunFolder, StorageError, made, room
+from measureflow.runs.job import Job, State
+from measureflow.runs.reading import Run
+from measureflow.runs.settings import InputError
+
+PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
+
+Watch = Callable[[Job, State], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted; what it saved is in its folder."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.path = path
+
+
+def perform(
+    job: Job,
+    out: str | Path | None = None,
+    *,
+    force: bool = False,
+    resume: bool = False,
+    watch: Watch = lambda *_: None,
+) -> Run:
+    """Run a job into a folder, save each leg as it comes, and report to `watch` at the start and after each.
+
+    Bad input raises `InputError` before any folder is made. An interruption keeps every leg that was saved, and finishes the
+    run as far as it came before it is raised again; a second one skips that.
+    """
+    folder, state, info = _reopened(job, Path(str(out))) if resume else _begun(job, out, force)
+    with contextlib.closing(folder), _signals():
+        watch(job, state)
+        if info.get("finished"):
+            return Run(folder.path)
+        try:
+            _legs(job, folder, state, watch)
+        except KeyboardInterrupt:
+            state.ok, done = False, f"{folder.frames} of {job.frames} frames"
+            state.outcome = f"Interrupted after {done}; `measureflow resume {folder.path}` goes on."
+
+            folder.describe(info | _results(state, finished=False))
+            with contextlib.suppress(KeyboardInterrupt):
+                _finish(job, folder, state, info, finished=False)
+            raise Interrupted(folder.path) from None
+        except OSError as error:
+            raise _stored(job, folder, state, info, error) from error
+        _finish(job, folder, state, info, finished=True)
+        folder.finish(job.labels, job.layout())
+    return Run(folder.path)
+
+
+def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
+    """Compute, save and report until the last frame, an early end, or a reason of the job to stop."""
+    begun = time.perf_counter() - state.seconds
+    since = folder.frames
+    legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None)
+    for path in in_thread(legs):
+        values = job.watch(path.measures) if len(path) else {}
+        if len(path):
+            frames = {name: np.asarray(array) for name, array in job.word.arrays(path.measures).items()}
+            folder.append(np.asarray(path.times), frames | values, path.final)
+        state.follow(path, values)
+        state.seconds = time.perf_counter() - begun
+        if state.ok and (reason := job.stop(state)) is not None:
+            state.outcome, state.ok = reason, False
+        watch(job, state)
+        if not state.ok:
+            return
+
+
+def _finish(job: Job, folder: RunFolder, state: State, info: dict[str, Any], finished: bool) -> None:
+    """The error estimate, and what the job stores beside; of what there is, where the run did not end by itself."""
+    begun = time.perf_counter()
+    outcome = state.ok, state.outcome
+    if job.verify and folder.frames and (state.ok or not finished):
+        error = job.flow.error(state.mu, state.time)
+        state.stats |= {} if error is None else {"error": float(error)}
+    if folder.frames:
+        folder.keep(job.finish(state))
+    state.seconds += time.perf_counter() - begun
+    state.ok, state.outcome = outcome
+    folder.describe(info | _results(state, finished))
+
+
+def _begun(job: Job, out: str | Path | None, force: bool) -> tuple[RunFolder, State, dict[str, Any]]:
+    """A new folder with what is known before the first leg."""
+    inputs = () if job.settings is None else job.settings.inputs()
+    path = made(None if out is None else str(out), job.command, force, inputs)
+    try:
+        layout = job.layout()
+        size = sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
+        room(path, job.frames * size * np.dtype(job.precision).itemsize)
+        info = _described(job)
+        folder = RunFolder.create(path, job.frames, job.frames_per_leg, job.precision, layout, job.labels)
+        folder.keep(
+            {name: ((dimension,), values) for name, (dimension, values) in job.word.fixed(job.flow.start).items()}
+        )
+        if job.settings is not None:
+            folder.write_text("config.toml", job.settings.to_toml())
+        folder.describe(info | _results(State(job.flow.start), finished=False))
+    except OSError as error:
+        _removed(path)
+        raise InputError(f"`out`: cannot write {str(path)!r}: {error.strerror or error}.") from None
+    except BaseException:
+        _removed(path)
+        raise
+    return folder, State(job.flow.start), info
+
+
+def _reopened(job: Job, path: Path) -> tuple[RunFolder, State, dict[str, Any]]:
+    """A folder with what is known after its last safe frame."""
+    run = Run(path)
+    for name, was, now in (
+        ("flow", run.info["fingerprint"], job.fingerprint),
+        ("precision", run.info["precision"], job.precision),
+        ("engine", run.info["engine"], job.flow.start.engine_name),
+    ):
+        if was != now:
+            raise InputError(
+                f"{str(path)!r} cannot go on: its {name} was {was!r} and is {now!r} now. "
+                "The settings, the inputs, the engine and the precision must be those of the run."
+            )
+    folder = RunFolder.reopen(path, job.frames_per_leg)
+    state = State(job.flow.start)
+    if folder.frames:
+        state.mu, state.frames, state.time = folder.state(job.flow.start), folder.frames, float(run.times[-1])
+        state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
+    state.stats, state.seconds = dict(run.info["stats"]), run.info["seconds"]
+    if run.info["finished"]:
+        state.outcome, state.ok = run.info["outcome"], run.info["ok"]
+    return folder, state, run.info
+
+
+def _described(job: Job) -> dict[str, Any]:
+    """What made a run, for `run.json`."""
+    return {
+        "format": FORMAT,
+        "command": job.command,
+        "title": job.title,
+        "measure": {"word": job.word_name} | job.word.facts(job.flow.start),
+        "look": {"tolerance": job.look.tolerance, "directions": job.look.directions},
+        "frames": job.frames,
+        "frames_per_leg": job.frames_per_leg,
+        "seed": job.seed,
+        "fingerprint": job.fingerprint,
+        "precision": job.precision,
+        "engine": job.flow.start.engine_name,
+        "device": jax.devices()[0].device_kind,
+        "platform": platform.platform(),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
+        "git": git_state(),
+    }
+
+
+def _results(state: State, finished: bool) -> dict[str, Any]:
+    return {
+        "finished": finished,
+        "ok": state.ok and finished,
+        "outcome": state.outcome,
+        "stats": state.stats,
+        "seconds": round(state.seconds, 3),
+    }
+
+
+def git_state() -> str | None:
+    """The commit of the folder that a run is started from, and whether it has changed since; None outside a repository."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()
+
+
+def _stored(job: Job, folder: RunFolder, state: State, info: dict[str, Any], error: OSError) -> StorageError:
+    """The sentence for a disk that takes no more, also in `run.json` if that can still be written."""
+    state.ok = False
+    state.outcome = (
+        f"Stopped after {folder.frames} of {job.frames} frames: {error.strerror or error}. Make room, then "
+        f"`measureflow resume {folder.path}` goes on."
+    )
+    with contextlib.suppress(OSError):
+        folder.describe(info | _results(state, finished=False))
+    return StorageError(state.outcome)
+
+
+def _removed(path: Path) -> None:
+    """Take back a folder that holds nothing yet."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def in_thread(items: Iterator[Any]) -> Iterator[Any]:
+    """Compute each item in a thread of its own, so that an interruption reaches us while a leg runs."""
+    while True:
+        box: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=_next, args=(items, box, jax.config.read("jax_enable_x64")), daemon=True).start()
+        item, error = box.get()
+        if isinstance(error, StopIteration):
+            return
+        if error is not None:
+            raise error
+        yield item
+
+
+def _next(items: Iterator[Any], box: queue.SimpleQueue, x64: bool) -> None:
+    try:
+        with jax.enable_x64(x64):  # a thread does not inherit what a `with` has set
+            box.put((next(items), None))
+    except BaseException as error:
+        box.put((None, error))
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run like Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

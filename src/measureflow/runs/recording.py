@@ -1,0 +1,58 @@
+"""Flows of one's own in run folders: `record` streams any flow to disk, and goes on with it after an interruption."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from measureflow.flows import AbstractFlow
+from measureflow.measures import AbstractMeasure
+from measureflow.runs.job import Job
+from measureflow.runs.measures.base import AbstractMeasureWord, Look, load_kind
+from measureflow.runs.perform import Watch, perform
+from measureflow.runs.reading import Run
+from measureflow.runs.series import Series
+from measureflow.runs.settings import InputError
+from measureflow.runs.vocabulary import MEASURES, SERIES
+
+
+def record(
+    flow: AbstractFlow,
+    path: str | Path,
+    resume: bool = False,
+    *,
+    series: Iterable[Series] = (),
+    title: str = "",
+    frames_per_leg: int = 8,
+    verify: bool = True,
+    force: bool = False,
+    watch: Watch = lambda *_: None,
+) -> Run:
+    """Run a flow into a folder, leg by leg in bounded memory, and return the run.
+
+    With `resume` an interrupted recording goes on to the same bits; a folder of another flow is refused, and one that is not
+    there yet is begun. `series` are watched beside those that suit the measure.
+    """
+    word_name, word = word_of(flow.start)
+    look = Look()
+    own = tuple(one for one in (*SERIES.values(), *series) if one.where(flow.start))
+    job = Job(
+        flow=flow,
+        word=word,
+        word_name=word_name,
+        series=(*word.series(look), *own),
+        title=title or word.title(word.facts(flow.start), word.arrays(flow.start)),
+        frames_per_leg=frames_per_leg,
+        verify=verify,
+        look=look,
+    )
+    return perform(job, path, force=force, resume=resume and (Path(path) / "run.json").is_file(), watch=watch)
+
+
+def word_of(mu: AbstractMeasure) -> tuple[str, AbstractMeasureWord]:
+    """The word for a measure, by its class."""
+    for name, word in MEASURES.items():
+        if load_kind(word) is type(mu):
+            return name, word
+    raise InputError(
+        f"There is no word for {type(mu).__name__}, so a run cannot store it: add one with "
+        "`mf.runs.vocabulary.MEASURES.add(name, word)`."
+    )

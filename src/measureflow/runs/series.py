@@ -1,0 +1,83 @@
+"""Series: numbers watched along a run.
+
+A series is declared once: its name, what it is of a measure, its label and its format. From that follow what is stored, the
+progress line, the row of the table and the curve in the figure. Its declaration is stored beside its values, so that reports
+need the folder alone.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Series:
+    """A number of one measure, along a run.
+
+    `of` is a function of a measure; it is traced, unless it is a `host` function that looks at numbers. `counts` says that the
+    values are whole numbers, `telling` that the progress line shows them, `drawn` that the figure does. `where` says of which
+    measures it makes sense; of all unless given.
+    """
+
+    name: str
+    of: Callable[[Any], Any]
+    label: str = ""
+    format: str = ".6g"
+    host: bool = False
+    counts: bool = False
+    telling: bool = False
+    drawn: bool = True
+    where: Callable[[Any], bool] = lambda mu: True
+
+    def attributes(self) -> dict[str, Any]:
+        """What a store keeps of the declaration."""
+        facts = {"format": self.format, "counts": self.counts, "telling": self.telling, "drawn": self.drawn}
+        return {"label": self.label or self.name.replace("_", " ")} | facts
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The values of a series, with its declaration as it was stored."""
+
+    name: str
+    values: np.ndarray
+    label: str
+    format: str = ".6g"
+    counts: bool = False
+    telling: bool = False
+    drawn: bool = True
+
+    @property
+    def last(self) -> str:
+        """The last value in words."""
+        return self.text(-1)
+
+    def text(self, i: int) -> str:
+        """A value in words; adding zero drops the sign of -0."""
+        value = self.values[i]
+        return str(int(value)) if self.counts and np.isfinite(value) else format(float(value) + 0.0, self.format)
+
+
+def watch(series: Iterable[Series], measures: Any) -> dict[str, np.ndarray]:
+    """The values of several series on measures with a leading axis over frames; those that are traced in one program."""
+    series = tuple(series)
+    traced = tuple(one for one in series if not one.host)
+    values = _mapped(tuple(one.of for one in traced), measures) if traced else ()
+    found = {one.name: np.asarray(value) for one, value in zip(traced, values, strict=True)}
+    found |= {one.name: _on_host(one.of, measures) for one in series if one.host}
+    return {one.name: found[one.name] for one in series}
+
+
+def _on_host(of: Callable[[Any], Any], measures: Any) -> np.ndarray:
+    count = len(jax.tree.leaves(measures)[0])
+    return np.array([np.asarray(of(jax.tree.map(lambda leaf, i=i: leaf[i], measures))) for i in range(count)])
+
+
+@eqx.filter_jit
+def _mapped(functions: tuple[Callable[[Any], Any], ...], measures: Any) -> tuple[Any, ...]:
+    # One frame after the other: under `vmap` the choice between fast and plain sums would compute both.
+    return jax.lax.map(lambda mu: tuple(of(mu) for of in functions), measures)

@@ -1,0 +1,108 @@
+"""Configurations: one schema for the command line, TOML files and run folders.
+
+Every field of a schema is an option `--name` and a TOML key; its description is the help text. Nothing here needs JAX, so
+that the command line can answer `--help` and refuse bad input at once.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from measureflow.runs.words import nearest
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+class InputError(ValueError):
+    """Bad input, with one sentence for each thing that is wrong."""
+
+    def __init__(self, *sentences: str):
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
+class Settings(BaseModel):
+    """The settings of a command that makes a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    """Options that a run folder names even if they have their usual values."""
+
+    out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
+    force: bool = Field(False, description="replace the run folder if it exists")
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Settings":
+        for broken, sentence in self.rules():
+            if broken:
+                raise ValueError(sentence)
+        return self
+
+    def rules(self) -> list[tuple[bool, str]]:
+        """What must not be, each with the sentence that says so."""
+        return []
+
+    def inputs(self) -> tuple[str, ...]:
+        """The files that the run reads."""
+        return ()
+
+    def to_toml(self) -> str:
+        """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
+        return self.toml_of((self.model_fields_set | set(self.shown)) - {"out", "force"})
+
+    def toml_of(self, names: set[str]) -> str:
+        """Some settings as lines of a TOML file."""
+        return as_toml({name: value for name, value in self.model_dump(exclude_none=True).items() if name in names})
+
+
+def read(schema: type[Schema], words: dict[str, Any], file: str | None = None) -> Schema:
+    """A configuration from a TOML file and words that override it; all errors at once."""
+    try:
+        return schema.model_validate((_load(file) if file is not None else {}) | words)
+    except ValidationError as error:
+        raise InputError(*(_sentence(problem, schema) for problem in error.errors(include_url=False))) from None
+
+
+def _load(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text())
+    except OSError as error:
+        raise InputError(f"`config`: cannot read {file!r}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"`config`: {file!r} is not a TOML file: {error}.") from None
+
+
+def _sentence(problem: Any, schema: type[BaseModel]) -> str:
+    name = ".".join(map(str, problem["loc"]))
+    got = problem["input"]
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"`{name}` is not an option{nearest(name, list(schema.model_fields))}."
+        case "literal_error":
+            known = get_args(schema.model_fields[name].annotation)
+            return f"`{name}` must be one of {', '.join(known)}; got {got!r}{nearest(got, known)}."
+        case "value_error":
+            text = str(problem["ctx"]["error"]).rstrip(".")
+            if not name:
+                return f"{text[0].upper()}{text[1:]}."
+            return f"`{name}`{'' if text.startswith('must') else ':'} {text}."
+        case _:
+            return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
+
+
+def as_toml(values: dict[str, Any]) -> str:
+    """Names and values as lines of a TOML file."""
+    return "".join(f"{name} = {_word(value)}\n" for name, value in values.items())
+
+
+def _word(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return repr(value)

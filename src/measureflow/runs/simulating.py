@@ -1,0 +1,92 @@
+"""A simulation as a job: from a configuration to a flow and what is watched along it."""
+
+import jax
+import jax.numpy as jnp
+
+from measureflow import sums
+from measureflow.fields import MomentClosure, SinkhornAttention
+from measureflow.flows import AbstractFlow, Flow, Layers
+from measureflow.measures import AbstractMeasure
+from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.measures.base import Look
+from measureflow.runs.settings import InputError
+from measureflow.runs.simulation import Simulation
+from measureflow.runs.vocabulary import MEASURES, NOISES, SERIES, SOLVERS
+from measureflow.runs.weights import field_of
+
+
+class SimulationJob(Job):
+    """A simulation; under Sinkhorn attention it also says how far the kernel is from doubly stochastic."""
+
+    def finish(self, state: State) -> Beside:
+        """Nothing is stored beside; the marginal error is one of the stats."""
+        if isinstance(self.flow.field, SinkhornAttention) and state.ok:
+            state.stats["marginal_error"] = float(self.flow.field.potentials(state.mu).error)
+        return {}
+
+
+def job_of(config: Simulation) -> SimulationJob:
+    """The job that a configuration describes; what is wrong with it is said before anything is written."""
+    word = MEASURES.choose(config)
+    try:
+        start = word.start(config)
+        field, energy = field_of(config, start.space.dim)
+        flow = _flow(config, MomentClosure(field) if config.closure else field, start)
+    except InputError:
+        raise
+    except (ValueError, TypeError) as error:
+        hint = " `--closure` does that." if "MomentClosure" in str(error) else ""
+        raise InputError(f"{error}{hint}") from None
+    look = Look(energy, config.tolerance, config.seen_by_directions)
+    own = tuple(series for series in SERIES.values() if series.where(start))
+    return SimulationJob(
+        flow=flow,
+        word=word,
+        word_name=config.measure,
+        series=(*word.series(look), *own),
+        title=_title(config, start),
+        frames_per_leg=config.frames_per_leg,
+        command="simulate",
+        settings=config,
+        seed=config.seed,
+        verify=config.verify,
+        look=look,
+    )
+
+
+def _flow(config: Simulation, field, start: AbstractMeasure) -> AbstractFlow:
+    if config.layers:
+        return Layers(field, start, config.layers, config.time / config.layers)
+    times = jnp.linspace(0.0, config.time, config.frame_count)
+    noise = None if config.noise is None else NOISES.choose(config).build(config, config.noise)
+    key = jax.random.fold_in(jax.random.key(config.seed), 2 * 10**6)
+    engine = None if config.engine == "auto" else sums.engine(config.engine)
+    return Flow(
+        field,
+        start,
+        times,
+        SOLVERS.choose(config).build(config),
+        noise=noise,
+        merge=config.merge,
+        key=key,
+        engine=engine,
+    )
+
+
+def _title(config: Simulation, start: AbstractMeasure) -> str:
+    word = MEASURES.choose(config)
+    parts = [
+        word.title(word.facts(start), word.arrays(start)),
+        f"{'causal ' if config.mask == 'causal' else ''}{config.attention} attention",
+        f"β = {config.beta:g}" if config.matrices is None else f"matrices of {config.matrices}",
+        *([f"{config.heads} heads"] if config.heads > 1 else []),
+        *([f"{config.norm} norm (directions)"] if config.norm != "none" else []),
+        *([f"{config.weights} weights"] if config.weights != "identity" else []),
+        *([f"{config.schedule} weights"] if config.schedule != "constant" else []),
+        *([f"{config.frame} by exp(-tV)"] if config.frame != "fixed" else []),
+        *([f"MLP of {config.mlp}"] if config.mlp else []),
+        *([f"temperature {config.noise:g}"] if config.noise is not None else []),
+        *(["moment closure"] if config.closure else []),
+        *([f"{config.layers} layers"] if config.layers else []),
+    ]
+    return ", ".join(parts)
