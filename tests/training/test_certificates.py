@@ -11,7 +11,7 @@ from measureflow.theory import heads as oracle
 from measureflow.training import chaos, fixtures
 from measureflow.training.certificates import corrected
 from measureflow.training.longtime import decay_exponent
-from measureflow.training.stability import coupling, gauge_directions, least, matrix, splitting, translation
+from measureflow.training.perturbation import coupling, gauge_directions, least, matrix, splitting, translation
 
 RISK = fixtures.f1()
 BALLS = RISK.heads.balls(query=2.0, key=2.0, value=1.0, output=1.0)

@@ -18,7 +18,7 @@ class Words(BaseModel):
 
 def positional(metavar: str, help: str) -> Any:
     """A field of a schema for words without an option in front; at least one is needed."""
-    extra = {"positional": metavar}
+    extra: Any = {"positional": metavar}
     return Field((), min_length=1, description=help, json_schema_extra=extra, validate_default=True)
 
 
@@ -58,7 +58,7 @@ def _after(argv: list[str], option: str) -> str | None:
 
 def _word(name: str, field: Any) -> Any:
     default = "" if field.default in (None, False, ()) else f"(default: {field.default})"
-    help_ = {"help": _help(name, field).replace("%", "%%"), "help_behavior_hint": default}
+    help_: Any = {"help": _help(name, field).replace("%", "%%"), "help_behavior_hint": default}
     if field.annotation is bool:
         return Annotated[bool, tyro.conf.arg(**help_)]
     extra = field.json_schema_extra

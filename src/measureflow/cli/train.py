@@ -72,7 +72,7 @@ def _rest_rows(problem: "Problem", mu: "Particles"):
     """Whether the heads are at rest, and what happens to them if they are moved a little."""
     from measureflow.training import dissipation, stability
     from measureflow.training.certificates import STATIONARY
-    from measureflow.training.stability import ritz_values, splitting, translation
+    from measureflow.training.perturbation import ritz_values, splitting, translation
 
     energy, value = problem.energy, float(problem.risk(mu))
     lost, least = float(dissipation(energy, mu)), STATIONARY * (1 + value)

@@ -30,11 +30,8 @@ class AbstractCloud(AbstractMeasure):
     points: eqx.AbstractVar[Float[Array, "*frames n d"]]
     log_weights: eqx.AbstractVar[Float[Array, "*frames n"]]
     engine: eqx.AbstractVar[AbstractEngine]
-
-    @property
-    @abc.abstractmethod
-    def tokens(self) -> "AbstractCloud":
-        """The tokens and their weights alone: where the numbers that move are kept."""
+    tokens: eqx.AbstractVar["AbstractCloud"]
+    """The tokens and their weights alone, where the numbers that move are kept."""
 
     @property
     def weights(self) -> Float[Array, "*frames n"]:

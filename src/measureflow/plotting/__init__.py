@@ -7,6 +7,8 @@ are plain objects, never pyplot's, so drawing works without a display and leaves
 from measureflow.plotting.compare import compare_figure as compare_figure
 from measureflow.plotting.compare import draw_distance as draw_distance
 from measureflow.plotting.compare import draw_overlay as draw_overlay
+from measureflow.plotting.compare import draw_together as draw_together
+from measureflow.plotting.compare import variants_figure as variants_figure
 from measureflow.plotting.curves import draw_counts as draw_counts
 from measureflow.plotting.curves import draw_energy as draw_energy
 from measureflow.plotting.curves import draw_series as draw_series

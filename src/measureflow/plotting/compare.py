@@ -1,6 +1,7 @@
-"""Two runs in one picture: tokens over their limit at telling times, and how far apart they are below."""
+"""Runs in one picture: tokens over their limit at telling times, or variants side by side, and how far they are apart."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,52 +11,134 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Ellipse
 from numpy.typing import ArrayLike
 
-from measureflow import checks
-from measureflow.plotting.curves import draw_series
+from measureflow.measures import AbstractCloud
+from measureflow.plotting.curves import draw_series, dress, is_wide, log_scale
 from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
 from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.recorded import Recorded
+from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.words import short_times, wrapped
 
 Frame = Mapping[str, np.ndarray]
 COLOURS = {"particles": PALETTE[1], "gaussian": PALETTE[0], "mixture": PALETTE[2]}
+MOST_PANELS = 5
+"""Runs whose tokens fit in one row."""
 BINS = 72
 """Bins of a histogram of tokens on the circle: five degrees each."""
 UNIFORM = {"circle": 1 / (2 * np.pi), "sphere": 1 / (4 * np.pi)}
 
 
-def compare_figure(
-    kinds: tuple[str, str], shown: Sequence[tuple[Frame, Frame]], shown_times: ArrayLike, times: ArrayLike,
-    distance: ArrayLike, name: str, title: str = "", *, sampling: ArrayLike | None = None, caption: str = "",
-) -> Figure:  # fmt: skip
-    """Draw pairs of frames of two runs over each other, `shown`, and the distance over time below.
+class Apart(Protocol):
+    """A distance over time, with what the number of tokens alone explains where that makes sense."""
 
-    A frame has the arrays of its kind by name, as run folders have them. Without frames the distance alone is drawn.
+    @property
+    def name(self) -> str:
+        """What the distance is."""
+        ...
+
+    @property
+    def times(self) -> np.ndarray:
+        """When."""
+        ...
+
+    @property
+    def values(self) -> np.ndarray:
+        """How far."""
+        ...
+
+    @property
+    def sampling(self) -> np.ndarray | None:
+        """How far tokens drawn from the limit are."""
+        ...
+
+
+def compare_figure(
+    kinds: tuple[str, ...],
+    shown: Mapping[float, tuple[Frame, Frame]],
+    distance: Apart,
+    title: str = "",
+    caption: str = "",
+) -> Figure:
+    """Draw pairs of frames of two runs over each other, by their times, and the distance over time below.
+
+    A frame has the arrays of its kind by name, as run folders have them.
     """
-    times, distance = np.asarray(times, float), np.asarray(distance, float)
-    checks.shaped("distance", distance, times.shape, "One for each time.")
     wide = "sphere" in kinds  # maps are twice as wide as high: two rows of two
-    height = 5.0 if not shown else 9.0 if wide else 7.5
+    figure = _page(title, 9.0 if wide else 7.5)
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.0 if wide else 1.25, 1.0))[:, 0]
+    columns = min(2, len(shown)) if wide else len(shown)
+    row = above.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
+    for ax in row[len(shown) :]:
+        ax.set_axis_off()
+    axes = _plane(kinds, list(shown.values())[-1])
+    for ax, pair, when in zip(row, shown.values(), short_times(list(shown)), strict=False):
+        draw_overlay(ax, kinds, pair, axes=axes)
+        ax.set_title(f"t = {when}", fontsize=14, color=INK)
+    figure.supxlabel(caption, fontsize=10, color="#606060")
+    draw_distance(below.subplots(), distance.times, distance.values, distance.name, sampling=distance.sampling)
+    return figure
+
+
+def variants_figure(
+    runs: Sequence[Recorded], names: Sequence[str], shared: Sequence[str], distances: Sequence[Apart | None]
+) -> Figure:
+    """Draw runs side by side: the last tokens of each above where they have some, the series they share and the distances
+    from the first together below, one colour for each run."""
+    clouds = [run.at(-1) for run in runs]
+    pictured = all(isinstance(mu, AbstractCloud) for mu in clouds) and len(runs) <= MOST_PANELS
+    figure = _page("", 8.0 if pictured else 5.0)
+    below: Any = figure
+    if pictured:
+        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.1, 1.0))[:, 0]
+        for ax, mu, name, k in zip(
+            above.subplots(1, len(runs), squeeze=False)[0], clouds, names, range(len(runs)), strict=True
+        ):
+            draw_tokens(ax, mu.points, mu.space, weights=mu.weights, colours=_one_colour(k, len(mu.points)))
+            ax.set_title(f"{name}, t = {runs[k].times[-1]:.3g}", fontsize=12, color=INK)
+    drawn = [name for name in shared if runs[0].series[name].drawn]
+    known = [(k + 1, distance) for k, distance in enumerate(distances) if distance is not None]
+    row = below.subplots(1, len(drawn) + bool(known), squeeze=False)[0]
+    for ax, name in zip(row, drawn, strict=False):
+        draw_together(ax, runs, name, names)
+    if known:
+        for k, distance in known:
+            row[-1].plot(distance.times, distance.values, color=PALETTE[k % len(PALETTE)], linewidth=2, gid="distance")
+        dress(
+            row[-1], max((distance.times for _, distance in known), key=len), f"{known[0][1].name} from {names[0]}", ()
+        )
+    return figure
+
+
+def draw_together(ax: Axes, runs: Sequence[Recorded], name: str, names: Sequence[str]) -> Axes:
+    """Draw one series of several runs over time, one colour for each, and return the axes."""
+    for k, (run, label) in enumerate(zip(runs, names, strict=True)):
+        series = run.series[name]
+        style = {"color": PALETTE[k % len(PALETTE)], "linewidth": 2, "label": label, "gid": name}
+        if series.counts:
+            ax.step(run.times, series.values, where="post", **style)
+        else:
+            ax.plot(run.times, series.values, **style)
+    everything = np.concatenate([np.asarray(run.series[name].values, float) for run in runs])
+    if is_wide(everything):
+        log_scale(ax, everything)
+    dress(ax, max((run.times for run in runs), key=lambda times: times[-1]), runs[0].series[name].label, ())
+    ax.legend(frameon=False, fontsize=11)
+    return ax
+
+
+def _one_colour(k: int, n: int) -> np.ndarray:
+    return np.tile(to_rgb(PALETTE[k % len(PALETTE)]), (n, 1))
+
+
+def _page(title: str, height: float) -> Figure:
     figure = Figure(figsize=(12, height), dpi=150, layout=ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.1, hspace=0.03))
-    figure.suptitle(wrapped(title), fontsize=15 if len(title) <= 100 else 12.5, color=INK, parse_math=False)
-    if shown:
-        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.0 if wide else 1.25, 1.0))[:, 0]
-        columns = min(2, len(shown)) if wide else len(shown)
-        row = above.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
-        for ax in row[len(shown) :]:
-            ax.set_axis_off()
-        axes = _plane(kinds, shown)
-        for ax, pair, when in zip(row, shown, short_times(shown_times), strict=False):
-            draw_overlay(ax, kinds, pair, axes=axes)
-            ax.set_title(f"t = {when}", fontsize=14, color=INK)
-        figure.supxlabel(caption, fontsize=10, color="#606060")
-    else:
-        below = figure
-    draw_distance(below.subplots(), times, distance, name, sampling=sampling)
+    if title:
+        figure.suptitle(wrapped(title), fontsize=15 if len(title) <= 100 else 12.5, color=INK, parse_math=False)
     return figure
 
 
 def draw_overlay(
-    ax: Axes, kinds: tuple[str, str], pair: tuple[Frame, Frame], *, axes: np.ndarray | None = None
+    ax: Axes, kinds: tuple[str, ...], pair: tuple[Frame, Frame], *, axes: np.ndarray | None = None
 ) -> Axes:
     """Draw one frame of two kinds of measures over each other, tokens on top, and return the axes.
 
@@ -163,11 +246,11 @@ def components(frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return frame["weights"], frame["means"], frame["covs"]
 
 
-def _plane(kinds: tuple[str, str], shown: Sequence[tuple[Frame, Frame]]) -> np.ndarray | None:
+def _plane(kinds: tuple[str, ...], last: tuple[Frame, Frame]) -> np.ndarray | None:
     """The directions of a picture of flat space: all of two, the widest of a limit at the end otherwise."""
     if {"circle", "sphere"} & set(kinds):
         return None
-    limit = next(frame for kind, frame in zip(kinds, shown[-1], strict=True) if kind != "particles")
+    limit = next(frame for kind, frame in zip(kinds, last, strict=True) if kind != "particles")
     weights, means, covs = components(limit)
     d = means.shape[-1]
     if d < 3:

@@ -42,11 +42,11 @@ def draw_series(
     """Draw a number against time, in logarithms if it spans decades; thin lines at the marked frames. Return the axes."""
     times, series = np.asarray(times, float), np.asarray(series, float)
     ax.plot(times, series, color=INK, linewidth=2.2, marker="o" if len(times) == 1 else None, gid=gid)
-    if _wide(series):
-        _log_scale(ax, series)
+    if is_wide(series):
+        log_scale(ax, series)
     else:
         ax.yaxis.set_major_formatter(ScalarFormatter(useMathText=True))
-    _dress(ax, times, name, marked)
+    dress(ax, times, name, marked)
     ax.plot(times[list(marked)], series[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     return ax
 
@@ -57,7 +57,7 @@ def draw_counts(
     """Draw a whole number against time as steps, with thin lines at the marked frames, and return the axes."""
     times, counts = np.asarray(times, float), np.asarray(counts, float)
     ax.step(times, counts, where="post", color=INK, linewidth=2.2, gid=gid)
-    if _wide(counts):
+    if is_wide(counts):
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if np.nanmax(counts) < 2000 else (1.0,)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
@@ -66,7 +66,7 @@ def draw_counts(
     else:
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.set_ylim(0, 1.1 * np.nanmax(counts) + 0.5)
-    _dress(ax, times, name, marked)
+    dress(ax, times, name, marked)
     ax.plot(times[list(marked)], counts[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     ax.annotate(
         f"{counts[-1]:g}", (times[-1], counts[-1]), xytext=(9, 0), textcoords="offset points", va="center",
@@ -75,7 +75,8 @@ def draw_counts(
     return ax
 
 
-def _dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> None:
+def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> None:
+    """Give a curve over time its axes, with thin lines at the marked frames."""
     ax.set_xlabel("time t", fontsize=13, color=INK)
     ax.set_ylabel(name, fontsize=13, color=INK)
     ax.tick_params(labelsize=11, colors=INK)
@@ -90,14 +91,14 @@ def _dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> N
         ax.axvline(times[i], color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid="marked")
 
 
-def _wide(series: ArrayLike) -> bool:
+def is_wide(series: ArrayLike) -> bool:
     """Whether a series is positive and spans so many powers of ten that it needs logarithms."""
     seen = np.asarray(series, float)
     seen = seen[np.isfinite(seen)]
     return bool(seen.size and seen.min() > 0 and np.log10(seen.max()) - np.log10(seen.min()) > DECADES)
 
 
-def _log_scale(ax: Axes, series: np.ndarray) -> None:
+def log_scale(ax: Axes, series: np.ndarray) -> None:
     """A logarithmic axis with limits and ticks of our own, since matplotlib's overflow where energies nearly do."""
     logs = np.log10(series[np.isfinite(series)])
     room = 0.05 * np.ptp(logs)
@@ -116,7 +117,7 @@ def _log_scale(ax: Axes, series: np.ndarray) -> None:
 def _as_drawn(series: ArrayLike) -> np.ndarray:
     """A series in the units of its axis, up to a factor; what cannot be drawn is not a number."""
     values = np.where(np.isfinite(series), series, np.nan)
-    if _wide(values):
+    if is_wide(values):
         return np.log10(values)
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     return values / size if size > 0 else values

@@ -23,6 +23,7 @@ class AbstractTokens(AbstractMeasureWord):
 
     dimensions = {"points": ("token", "coordinate")}
     traits = ("tokens",)
+    overlay = "particles"
 
     def arrays(self, mu: "AbstractCloud") -> Arrays:
         """The points."""

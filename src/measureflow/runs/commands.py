@@ -90,7 +90,7 @@ class Record(AbstractCommand):
         raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
 
 
-COMMANDS: dict[str, str | AbstractCommand] = {
+COMMANDS: dict[str, str | type[AbstractCommand]] = {
     "simulate": "measureflow.runs.commands:Simulate",
     "record": "measureflow.runs.commands:Record",
     "train heads": "measureflow.runs.heads:TrainHeads",

@@ -1,26 +1,36 @@
-"""Two runs side by side: what was asked differently, what came out differently, and how far apart they are over time.
+"""Runs side by side: what was asked differently, what came out differently, and how far they are from the first over time.
 
 Runs of one kind with frames of one shape differ by their numbers. Otherwise the distance is one of measures: between
 means and covariances (Bures and Wasserstein) where one run is a Gaussian, and else `W_2` between tokens: a density on the
 circle gives its quantiles, other limits a sample. Where one run has tokens and the other is a limit, the same distance for
-tokens drawn from the limit itself shows what their number alone explains.
+tokens drawn from the limit itself shows what their number alone explains. Runs that have no distance share their curves.
 """
 
-import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from measureflow.measures import AbstractMeasure, CircleDensity, Gaussian, Particles
-from measureflow.runs.config import InputError
-from measureflow.runs.kinds import KINDS, Arrays
+from measureflow.measures import (
+    AbstractCloud,
+    AbstractMeasure,
+    AbstractSampled,
+    CircleCells,
+    CircleDensity,
+    Gaussian,
+    GaussianMixture,
+    Particles,
+)
 from measureflow.runs.reading import Run
 from measureflow.runs.reading import open as open_run
+from measureflow.runs.settings import InputError
 from measureflow.transport import wasserstein
 from measureflow.transport.gaussians import gaussian_cost
 
@@ -33,102 +43,160 @@ SAME_TIME = 1e-9
 TOKENS = 1000
 """Tokens that stand for a limit, and most of a run for which transport is solved by the simplex method."""
 
-Rows = list[tuple[str, str, str]]
+Rows = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far two runs are apart over the times that both have; `sampling` is what the number of tokens alone explains."""
+
+    name: str
+    pairs: np.ndarray
+    times: np.ndarray
+    values: np.ndarray
+    sampling: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs differ in; `distance` is over `times`, which both have, as is `sampling` where it makes sense."""
+    """What several runs differ in."""
 
-    runs: tuple[Run, Run]
-    settings: Rows
-    results: Rows
-    name: str
-    times: np.ndarray
-    distance: np.ndarray
-    sampling: np.ndarray | None
+    runs: tuple[Run, ...]
 
-    @property
-    def kinds(self) -> tuple[str, str]:
-        """The kinds of both measures."""
-        return self.runs[0].config.measure, self.runs[1].config.measure
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The runs by their folders."""
+        return tuple(run.path.name for run in self.runs)
 
+    @cached_property
+    def settings(self) -> Rows:
+        """The options that differ."""
+        asked = [_settings(run) for run in self.runs]
+        return _differing(asked)
 
-def compare(one: str | Path, other: str | Path) -> Comparison:
-    """Compare two run folders written by `simulate`."""
-    runs = _opened(one), _opened(other)
-    pairs = _common(*(np.asarray(run.data.time) for run in runs))
-    if not len(pairs):
-        raise InputError("The runs have no frame at a common time: give both the same `time` and `frames`.")
-    _on_one_space(*(restored(run, 0) for run in runs))
-    kinds = {run.config.measure for run in runs}
-    times = runs[0].data.time.values[pairs[:, 0]]
-    rows = _settings(*runs), _results(*runs)
-    if len(kinds) == 1 and _same_shape(*runs):
-        difference = np.max([_difference(*runs, pairs, name) for name in KINDS[min(kinds)].dimensions], axis=0)
-        return Comparison(runs, *rows, "largest difference of the frames", times, difference, None)
-    some = np.unique(np.linspace(0, len(pairs) - 1, min(MOST, len(pairs))).round().astype(int))
-    found = [_apart(*(restored(run, i) for run, i in zip(runs, pairs[k].tolist(), strict=True))) for k in some]
-    distance, sampling = np.array(found).T
-    name = "Bures distance of moments" if "gaussian" in kinds else "Wasserstein distance W₂"
-    return Comparison(runs, *rows, name, times[some], distance, sampling if np.isfinite(sampling).all() else None)
+    @cached_property
+    def results(self) -> Rows:
+        """Outcomes, costs and the last of every series."""
+        return _differing([_summary(run) for run in self.runs])
+
+    @cached_property
+    def shared(self) -> list[str]:
+        """The series that all runs have."""
+        return [name for name in self.runs[0].series if all(name in run.series for run in self.runs)]
+
+    @cached_property
+    def distances(self) -> list[Distance | None]:
+        """How far each run is from the first; None where their measures have no distance."""
+        return [_apart(self.runs[0], run) for run in self.runs[1:]]
 
 
-def arrays(run: Run, frame: int) -> Arrays:
-    """The stored numbers of one frame and those that do not change."""
-    at = run.data.isel(time=frame)
-    return {str(name): np.asarray(values) for name, values in at.variables.items()}
+def compare(*paths: str | Path) -> Comparison:
+    """Compare run folders of any kind."""
+    if len(paths) < 2:
+        raise InputError(f"`compare` takes at least two run folders; got {len(paths)}.")
+    runs = tuple(open_run(path) for path in paths)
+    for run in runs:
+        if not run.frames:
+            raise InputError(f"{str(run.path)!r} has no saved frames to compare.")
+    return Comparison(runs)
 
 
-def restored(run: Run, frame: int) -> Any:
-    """The measure of one frame."""
-    return KINDS[run.config.measure].restored(run.config, arrays(run, frame))
+def figure(found: Comparison) -> Any:
+    """The picture of a comparison: one run drawn over its limit, or several side by side with their curves together."""
+    from measureflow.plotting import compare_figure, variants_figure
+
+    distances = found.distances
+    if _drawn_over(found) and (distance := distances[0]) is not None:
+        kinds = tuple(run.word.overlay for run in found.runs)
+        limit = next(i for i, kind in enumerate(kinds) if kind != "particles")
+        return compare_figure(kinds, _pairs(found, distance, limit), distance, _title(found), _caption(kinds))
+    if not found.shared and all(distance is None for distance in distances):
+        raise InputError("The runs have nothing in common to draw: no series, no time, no space.")
+    return variants_figure(found.runs, found.names, found.shared, distances)
 
 
-def common_frames(comparison: Comparison) -> np.ndarray:
-    """Pairs of indices of the frames that both runs have and at which the distance is known."""
-    pairs = _common(*(np.asarray(run.data.time) for run in comparison.runs))
-    times = comparison.runs[0].data.time.values[pairs[:, 0]]
-    return pairs[np.isin(times, comparison.times)]
+def _drawn_over(found: Comparison) -> bool:
+    """Whether the runs are two measures of different kinds that can be drawn over each other."""
+    kinds = [run.word.overlay for run in found.runs]
+    return len(kinds) == 2 and all(kinds) and len(set(kinds)) == 2
 
 
-def _opened(path: str | Path) -> Run:
-    run = open_run(path)
-    config = run.path / "config.toml"
-    if config.is_file() and "optimiser" in tomllib.loads(config.read_text()):
-        raise InputError(f"{str(path)!r} is a training run; `compare` is for runs of `measureflow simulate`.")
-    if not run.frames:
-        raise InputError(f"{str(path)!r} has no saved frames to compare.")
-    return run
+def _pairs(found: Comparison, distance: Distance, limit: int) -> dict[float, tuple[Any, Any]]:
+    """The frames of both runs at telling times of the limit, by time."""
+    from measureflow.plotting import telling_frames
+
+    series = next(iter(found.runs[limit].series.values())).values[distance.pairs[:, limit]]
+    chosen = [(float(distance.times[k]), distance.pairs[k].tolist()) for k in telling_frames(series)]
+    one, other = found.runs
+    return {time: (one.word.drawn(one, i), other.word.drawn(other, j)) for time, (i, j) in chosen}
 
 
-def _common(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _title(found: Comparison) -> str:
+    parts = [run.word.title(run.info["measure"], run.arrays(0)) for run in found.runs]
+    return " and ".join(f"{what} ({name})" for what, name in zip(parts, found.names, strict=True))
+
+
+def _caption(kinds: tuple[str, ...]) -> str:
+    names = {
+        "particles": "Orange: tokens",
+        "gaussian": "Blue: the Gaussian; ellipses are one and two standard deviations",
+        "mixture": "Green: the mixture; ellipses are one and two standard deviations of a component",
+        "circle": "Blue: density",
+        "sphere": "Blue: density",
+    }
+    return ".   ".join(names[kind] for kind in kinds) + "."
+
+
+def difference(one: Run, other: Run) -> float:
+    """The largest difference between the frames of two runs of one kind; infinite if they have not the same ones."""
+    if not _same_shape(one, other) or not np.array_equal(one.times, other.times):
+        return float("inf")
+    gaps = (np.abs(one.data[name].values - other.data[name].values).max() for name in one.word.dimensions)
+    return float(max(gaps))
+
+
+def common(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Pairs of indices of equal times."""
     near = np.abs(one[:, None] - other[None, :]) <= SAME_TIME * max(one[-1], other[-1], np.finfo(float).tiny)
     return np.argwhere(near)
 
 
-def _on_one_space(mu: Any, nu: Any) -> None:
-    if mu.space != nu.space:
-        names = (f"{type(m.space).__name__}({m.space.dim})" for m in (mu, nu))
-        raise InputError(f"The runs live on different spaces, {' and '.join(names)}, so they have no distance.")
+def _apart(one: Run, other: Run) -> Distance | None:
+    pairs = common(one.times, other.times)
+    if not len(pairs) or one.at(0).space != other.at(0).space:
+        return None
+    if one.word_name == other.word_name and _same_shape(one, other):
+        return Distance(
+            "largest difference of the frames", pairs, one.times[pairs[:, 0]], _differences(one, other, pairs)
+        )
+    some = pairs[np.unique(np.linspace(0, len(pairs) - 1, min(MOST, len(pairs))).round().astype(int))]
+    found = np.array([_between(one.at(int(i)), other.at(int(j))) for i, j in some])
+    kinds = {one.word_name, other.word_name}
+    name = "Bures distance of moments" if "gaussian" in kinds else "Wasserstein distance W₂"
+    sampling = found[:, 1] if np.isfinite(found[:, 1]).all() else None
+    return Distance(name, some, one.times[some[:, 0]], found[:, 0], sampling)
 
 
 def _same_shape(one: Run, other: Run) -> bool:
-    names = KINDS[one.config.measure].dimensions
-    return all(one.data[name].shape[1:] == other.data[name].shape[1:] for name in names)
+    names = one.word.dimensions
+    return one.word_name == other.word_name and all(
+        one.data[name].shape[1:] == other.data[name].shape[1:] for name in names
+    )
 
 
-def _difference(one: Run, other: Run, pairs: np.ndarray, name: str) -> np.ndarray:
-    gap = np.abs(one.data[name].values[pairs[:, 0]] - other.data[name].values[pairs[:, 1]])
-    return gap.reshape(len(gap), -1).max(1)
+def _differences(one: Run, other: Run, pairs: np.ndarray) -> np.ndarray:
+    def gap(name: str) -> np.ndarray:
+        apart = np.abs(one.data[name].values[pairs[:, 0]] - other.data[name].values[pairs[:, 1]])
+        return apart.reshape(len(apart), -1).max(1)
+
+    return np.max([gap(name) for name in one.word.dimensions], axis=0)
 
 
-def _apart(mu: Any, nu: Any) -> tuple[float, float]:
+def _between(mu: AbstractMeasure, nu: AbstractMeasure) -> tuple[float, float]:
     """The distance of two measures; if one is tokens, also that of fresh tokens from the limit, the root mean square of some."""
-    if isinstance(nu, Particles) and not isinstance(mu, Particles):
+    if isinstance(nu, AbstractCloud) and not isinstance(mu, AbstractCloud):
         mu, nu = nu, mu
-    if not isinstance(mu, Particles) or isinstance(nu, Particles):
+    if not isinstance(mu, AbstractCloud) or not isinstance(nu, AbstractSampled):
         return float(_distance(mu, nu)), np.nan
     fresh = [float(_distance(nu.sample(len(mu.points), key=key), nu)) for key in range(2, 2 + DRAWS)]
     return float(_distance(mu, nu)), float(np.sqrt(np.mean(np.square(fresh))))
@@ -141,49 +209,55 @@ def _distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
     return wasserstein(_tokens(mu), _tokens(nu))
 
 
-def _moments(mu: Any) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-    if not isinstance(mu, Particles):
+def _moments(mu: AbstractMeasure) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+    if isinstance(mu, Gaussian | GaussianMixture):
         return mu.mean, mu.cov
-    mean = mu.weights @ mu.points
-    away = mu.points - mean[None]
-    return mean, (mu.weights[:, None] * away).T @ away
+    mean = mu.expect(lambda x: x)
+    return mean, mu.expect(lambda x: jnp.outer(x - mean, x - mean))
 
 
-def _tokens(mu: Any) -> Particles:
+def _tokens(mu: AbstractMeasure) -> Particles:
     """Tokens that stand for a measure: quantiles on the circle, a sample of other limits, at most a number of tokens."""
     match mu:
-        case Particles():
-            return _some(mu) if mu.space.dim > 2 else mu
-        case CircleDensity():
+        case AbstractCloud():
+            return _some(Particles(mu.space, mu.points, mu.weights))
+        case CircleDensity() | CircleCells():
             return mu.quantiles(TOKENS)
+        case AbstractSampled():
+            found = mu.sample(TOKENS, key=1)
+            return Particles(found.space, found.points, found.weights)
         case _:
-            return mu.sample(TOKENS, key=1)
+            raise TypeError(f"{type(mu).__name__} has no tokens to compare.")
 
 
 def _some(mu: Particles) -> Particles:
-    return mu if len(mu.points) <= TOKENS else Particles(mu.space, mu.points[:TOKENS], mu.weights[:TOKENS])
+    """The tokens, or a sample of them by weight where there are too many for the simplex method."""
+    if len(mu.points) <= TOKENS or mu.space.dim <= 2:
+        return mu
+    chosen = jax.random.categorical(jax.random.key(0), mu.log_weights, shape=(TOKENS,))
+    return Particles(mu.space, mu.points[chosen])
 
 
-def _settings(one: Run, other: Run) -> Rows:
-    """The options that differ."""
-    a, b = (run.config.model_dump(exclude={"out", "force"}) for run in (one, other))
-    for words in (a, b):
-        words["n"] = words["n"] if words["measure"] == "particles" else None
-    return [(name, _text(a[name]), _text(b[name])) for name in a if a[name] != b[name]]
-
-
-def _results(one: Run, other: Run) -> Rows:
-    """Outcomes, costs and the last of every series."""
-    a, b = (_summary(run) for run in (one, other))
-    return [(name, a.get(name, ""), b.get(name, "")) for name in a | b if a.get(name) != b.get(name)]
+def _settings(run: Run) -> dict[str, str]:
+    """What was asked of a run, as texts; a recorded flow has its fingerprint."""
+    if run.command.name == "record":
+        return {"command": "record", "measure": run.word_name, "fingerprint": run.info["fingerprint"]}
+    asked = run.config.model_dump(exclude={"out", "force", "movie"})
+    return {"command": run.command.name} | {name: _text(value) for name, value in asked.items()}
 
 
 def _summary(run: Run) -> dict[str, str]:
-    data = run.data
-    last = {str(name): _text(float(data[name].values[-1])) for name in data.data_vars if data[name].dims == ("time",)}
-    stats = {name.replace("_", " "): _text(value) for name, value in run.info.get("stats", {}).items()}
-    head = {"outcome": run.info["outcome"], "frames": str(run.frames), "last frame": _text(float(data.time.values[-1]))}
-    return head | stats | last | {"seconds": _text(run.info.get("seconds", ""))}
+    last = {series.label: series.last for series in run.series.values()}
+    stats = {name.replace("_", " "): _text(value) for name, value in run.stats.items()}
+    head = {"outcome": run.outcome, "frames": str(run.frames), "last frame": _text(float(run.times[-1]))}
+    return head | stats | last | {"seconds": _text(run.info["seconds"])}
+
+
+def _differing(tables: Iterable[dict[str, str]]) -> Rows:
+    tables = list(tables)
+    names = {name: None for table in tables for name in table}
+    rows = [(name, *(table.get(name, "") for table in tables)) for name in names]
+    return [row for row in rows if len(set(row[1:])) > 1]
 
 
 def _text(value: Any) -> str:

@@ -41,6 +41,7 @@ class AbstractRing(AbstractDensityWord):
     """A word for a density on the circle, stored at equally spaced angles."""
 
     dimensions = {"density": ("angle",)}
+    overlay = "circle"
 
     def rules(self, config: "Simulation") -> Rules:
         """The circle has two coordinates."""

@@ -61,8 +61,8 @@ class HeadTraining(Settings):
         """What must not be, each with the sentence that says so."""
         given, text = self.model_fields_set, {"dim", "head_dim", "length", "windows"}
         foreign = sorted(text & given) if self.data in FIXTURES else []
-        kinds = {"friction": ("momentum",), "memory": ("adam",), "beta": ("langevin",), "batch": ("sgd",)}
-        kinds["step"] = ("descent", "sgd", "momentum", "adam", "langevin")
+        kinds = {"friction": ["momentum"], "memory": ["adam"], "beta": ["langevin"], "batch": ["sgd"]}
+        kinds["step"] = ["descent", "sgd", "momentum", "adam", "langevin"]
         return [
             (
                 self.optimiser == "langevin" and self.profile != "constant",

@@ -26,6 +26,8 @@ BLOBS, SPREAD = 5, 0.2
 """How many blobs the law `clusters` has, and the spread of the laws `clusters` and, on a sphere, `gaussian`."""
 WAVES, RIPPLE = 8, 0.5
 """The highest degree of the law `ripples`, and a bound on how far its density is from uniform, relatively."""
+TILT = 0.5
+"""How much denser the law `tilted` is at the pole than at the equator, relatively."""
 FINE = {2: 64, 3: 24}
 """Modes from which tokens of the law `ripples` are drawn: more than its degree needs, for cells that are small."""
 
@@ -103,6 +105,26 @@ class Ripples(AbstractLaw):
         return even(xs.shape[1]) * (1 + RIPPLE * _waves(xs, jax.random.fold_in(key, 2)))
 
 
+@final
+class Tilted(AbstractLaw):
+    """The density `1 + z/2` with respect to the uniform law of a sphere, with `z` the first coordinate."""
+
+    def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
+        """Uniform tokens, turned over so that heights have the right odds to be positive."""
+        drawn = Particles.iid(space, n, key=key).points
+        z = jnp.abs(drawn[:, 0])
+        up = jax.random.uniform(jax.random.fold_in(key, 1), (n,)) < (1 + TILT * z) / 2
+        return drawn.at[:, 0].set(jnp.where(up, z, -z))
+
+    def height(self, xs: Float[Array, "m d"], key: PRNGKeyArray) -> Float[Array, " m"]:
+        """One plus half the first coordinate, over the length or area."""
+        return even(xs.shape[1]) * self.over_uniform(xs[:, 0])
+
+    def over_uniform(self, z: Float[Array, " m"]) -> Float[Array, " m"]:
+        """The density at heights with respect to the uniform law."""
+        return 1 + TILT * z
+
+
 def law_of(config: Simulation) -> AbstractLaw:
     """The law that a configuration names."""
     return LAWS[config.init].build(config)
@@ -155,7 +177,7 @@ def tokens(config: Simulation, *names: str) -> dict[str, Any]:
     if not config.from_file:
         drawn = law_of(config).points(space, config.n, key_of(config))
         return dict.fromkeys(names) | {"space": space, "points": jax.vmap(space.project)(drawn)}
-    held = _tokens_in(config, names)
+    held: dict[str, Any] = _tokens_in(config, names)
     if "own size" not in SPACES.choose(config).traits and "dim" not in config.model_fields_set:
         space = SPACES.choose(config).build(config, held["points"].shape[1])
     if config.project:

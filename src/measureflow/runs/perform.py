@@ -164,6 +164,7 @@ def _described(job: Job) -> dict[str, Any]:
         "title": job.title,
         "measure": {"word": job.word_name} | job.word.facts(job.flow.start),
         "look": {"tolerance": job.look.tolerance, "directions": job.look.directions},
+        "series": [one.name for one in job.series],
         "frames": job.frames,
         "frames_per_leg": job.frames_per_leg,
         "seed": job.seed,

@@ -93,17 +93,21 @@ class Run:
         whole = xarray.open_dataset(self.path / "data.zarr", engine="zarr", consolidated=False)
         return whole.isel(time=slice(self.frames))
 
-    @cached_property
+    @property
     def times(self) -> np.ndarray:
         """The times of the frames."""
-        return self.data.time.values
+        return self._columns[0]
 
-    @cached_property
+    @property
     def series(self) -> dict[str, Watched]:
         """What was watched, by name."""
+        return self._columns[1]
+
+    @cached_property
+    def _columns(self) -> tuple[np.ndarray, dict[str, Watched]]:
         data = self.data
-        watched = {str(name): data[name] for name in data.data_vars if "label" in data[name].attrs}
-        return {name: Watched(name, array.values, **array.attrs) for name, array in watched.items()}
+        watched = {name: Watched(name, data[name].values, **data[name].attrs) for name in self.info["series"]}
+        return data.time.values, watched
 
     @property
     def word_name(self) -> str:
@@ -126,11 +130,11 @@ class Run:
         """The stored numbers of one frame, and those that do not change."""
         return {str(name): np.asarray(values) for name, values in self.data.isel(time=frame).variables.items()}
 
-    def at(self, frame: int) -> Any:
-        """The measure of one frame."""
-        if not -self.frames <= frame < self.frames:
-            raise IndexError(f"`frame` {frame} is not there; {str(self.path)!r} has {self.frames} frames.")
-        return self.word.restored(self.info["measure"], self.arrays(frame))
+    def at(self, i: int) -> Any:
+        """The measure of frame `i`."""
+        if not -self.frames <= i < self.frames:
+            raise IndexError(f"`i` is {i}, but {str(self.path)!r} has {self.frames} frames.")
+        return self.word.restored(self.info["measure"], self.arrays(i))
 
     @property
     def final(self) -> Any:

@@ -157,6 +157,10 @@ class Simulation(Settings):
                 and not (self.space == "sphere" and self.dim <= 3),
                 f"`init` {self.init} is a law on the circle or the usual sphere: `space` sphere and `dim` 2 or 3",
             ),
+            (
+                not self.from_file and "spherical" in v.LAWS[self.init].traits and self.space != "sphere",
+                f"`init` {self.init} is a law on spheres: `space` sphere",
+            ),
             (self.project and not self.from_file, "`project` is for tokens of a file; a law is on its space already"),
         ]
 

@@ -40,7 +40,7 @@ from measureflow.training import (
     step_limit,
 )
 from measureflow.training.dynamics import check_step
-from measureflow.training.stability import ritz_values, splitting, translation
+from measureflow.training.perturbation import ritz_values, splitting, translation
 
 PARTS = {"momentum": 2, "adam": 3}
 """How many vectors a particle holds: the head, its velocity or its averages."""

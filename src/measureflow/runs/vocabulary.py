@@ -155,9 +155,10 @@ LAWS = Table(
         "gaussian": Word("a standard normal; one blob on a sphere", "measureflow.runs.laws:Normal"),
         "clusters": Word("equal blobs around drawn centres", "measureflow.runs.laws:Blobs"),
         "ripples": Word("nearly uniform on the circle or sphere", "measureflow.runs.laws:Ripples", traits=("round",)),
+        "tilted": Word("denser at one pole of a sphere", "measureflow.runs.laws:Tilted", traits=("spherical",)),
     },
 )
-"""`round`: a law on the circle or the usual sphere alone."""
+"""`round`: a law on the circle or the usual sphere alone; `spherical`: on spheres."""
 
 MEASURES = Table("measure", measures.found())
 SERIES = Table("series", {})

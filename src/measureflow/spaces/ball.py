@@ -111,10 +111,8 @@ class Product(AbstractSpace):
         return jnp.linalg.norm(jnp.stack([space.distance(a, b) for space, a, b in parts]))
 
     def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
-        """The distance itself where all parts are flat; otherwise it is not a function of the distance."""
-        if any(not np.isclose(space.chord(1.0), 1.0) for space in self.spaces):
-            raise ValueError("The chord of a product of curved spaces depends on the parts, not on the distance alone.")
-        return distance
+        """The shortest of the chords of the parts: arcs grow faster than their chords, so nearer points are no farther apart."""
+        return np.minimum.reduce([np.asarray(space.chord(distance)) for space in self.spaces])
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, " d"]:
         """Independent parts."""

@@ -34,7 +34,7 @@ class AbstractSpace(eqx.Module):
 
     @abc.abstractmethod
     def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
-        """The ambient distance of two points a given geodesic distance apart."""
+        """The ambient distance of two points a given geodesic distance apart; the least, where it depends on the points."""
 
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray) -> Float[Array, " d"]:

@@ -8,7 +8,7 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.training import Descent, Ridge, fixtures, observed_rate, rest_point, stability
-from measureflow.training.stability import matrix, splitting, translation
+from measureflow.training.perturbation import matrix, splitting, translation
 
 CLAIM = Claim(
     "collapsed-head-can-split-though-translation-stable",

@@ -9,7 +9,7 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.training import HeadRisk, fixtures
-from measureflow.training.stability import splitting
+from measureflow.training.perturbation import splitting
 
 CLAIM = Claim(
     "lions-second-order-form-is-hessian-plus-psd",

@@ -7,7 +7,7 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.training import Descent, fixtures, observed_rate
-from measureflow.training.stability import matrix, translation
+from measureflow.training.perturbation import matrix, translation
 
 CLAIM = Claim(
     "negative-translation-direction-is-unstable",

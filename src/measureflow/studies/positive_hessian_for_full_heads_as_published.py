@@ -7,7 +7,7 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import fixtures
-from measureflow.training.stability import matrix, splitting
+from measureflow.training.perturbation import matrix, splitting
 
 CLAIM = Claim(
     "positive-hessian-for-full-heads-as-published",

@@ -7,7 +7,7 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.training import fixtures
-from measureflow.training.stability import coupling, matrix, splitting
+from measureflow.training.perturbation import coupling, matrix, splitting
 
 CLAIM = Claim(
     "translation-hessian-is-one-head-hessian",

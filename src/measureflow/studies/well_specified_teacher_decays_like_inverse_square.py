@@ -16,7 +16,7 @@ from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import heads
 from measureflow.training import Descent, HeadRisk, ScoreHeads, dissipation, divergence_gap, fixtures, kl_exponent
 from measureflow.training.longtime import decay_exponent
-from measureflow.training.stability import coupling, matrix, splitting
+from measureflow.training.perturbation import coupling, matrix, splitting
 
 CLAIM = Claim(
     "well-specified-teacher-decays-like-inverse-square",

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from measureflow.runs.reading import Run
     from measureflow.runs.simulation import Simulation
 
-TILT = 0.5
-"""How much denser the law `ripples` is at the pole than at the equator, relatively."""
-
 
 class AxialWord(AbstractDensityWord):
     """Moments of a density that depends on one coordinate."""
@@ -25,25 +22,27 @@ class AxialWord(AbstractDensityWord):
     kind = "measureflow.measures:AxialDensity"
     dimensions = {"density": ("height",)}
     brings = {"degree": Option(PositiveInt, 64, "degree of a density about an axis")}
-    usual = {"init": "ripples", "dim": 3}
+    usual = {"init": "tilted", "dim": 3}
 
     def rules(self, config: "Simulation") -> Rules:
         """Laws that are symmetric about the axis."""
-        known = config.from_file or config.init in ("uniform", "ripples")
+        known = config.from_file or config.init in ("uniform", "tilted")
         return [
             *super().rules(config),
-            (not known, f"`measure` axial cannot have the `init` {config.init!r}: take ripples"),
+            (not known, f"`measure` axial cannot have the `init` {config.init!r}: take tilted"),
         ]
 
     def start(self, config: "Simulation") -> "AxialDensity":
-        """Uniform, tilted towards the axis for `ripples`, or the values of a file at the nodes."""
+        """Uniform, tilted towards the axis, or the values of a file at the nodes."""
         from measureflow.measures import AxialDensity
+        from measureflow.runs.laws import Tilted, law_of
 
         if config.from_file:
             return AxialDensity(values_in(config), config.dim, config.degree)
-        if config.init == "uniform":
-            return AxialDensity.uniform(config.dim, config.degree)
-        return AxialDensity.from_function(lambda z: 1 + TILT * z, config.dim, config.degree)
+        law = law_of(config)
+        if isinstance(law, Tilted):
+            return AxialDensity.from_function(law.over_uniform, config.dim, config.degree)
+        return AxialDensity.uniform(config.dim, config.degree)
 
     def arrays(self, mu: "AxialDensity") -> Arrays:
         """The density at the heights."""

@@ -44,6 +44,8 @@ class AbstractMeasureWord(abc.ABC):
     in_file: ClassVar[tuple[str, ...]] = ()
     """Options that a file of the start sets."""
     traits: ClassVar[tuple[str, ...]] = ()
+    overlay: ClassVar[str] = ""
+    """How the measure is drawn over another: as particles, gaussian, mixture, circle or sphere; not at all unless told."""
     rank: ClassVar[int] = 1
     """Words are listed by rank."""
 

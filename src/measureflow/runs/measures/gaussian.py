@@ -19,6 +19,7 @@ class OneNormal(AbstractNormal):
     help = "a Gaussian"
     kind = "measureflow.measures:Gaussian"
     dimensions = {"mean": ("coordinate",), "cov": ("coordinate", "other")}
+    overlay = "gaussian"
     brings = {"closure": Option(bool, False, "for attention that does not keep Gaussians: the nearest flow that does")}
     usual = {"space": "euclidean", "dim": 2, "init": "gaussian", "beta": 1.0, "time": 1.0}
 

@@ -18,6 +18,7 @@ class SeveralNormals(AbstractNormal):
     help = "a mixture of Gaussians"
     kind = "measureflow.measures:GaussianMixture"
     dimensions = {"means": ("component", "coordinate"), "covs": ("component", "coordinate", "other")}
+    overlay = "mixture"
     usual = {"space": "euclidean", "dim": 2, "init": "clusters", "beta": 1.0, "time": 1.0}
 
     def start(self, config: "Simulation") -> "GaussianMixture":

@@ -36,7 +36,7 @@ class PositionedTokens(AbstractTokens):
         held = tokens(config, "points", "positions", "weights")
         return Sequence(held["space"], held["points"], held["positions"], held["weights"])
 
-    def fixed(self, mu: "Sequence") -> dict[str, tuple[str, np.ndarray]]:
+    def fixed(self, mu: Any) -> dict[str, tuple[str, np.ndarray]]:
         """Weights and positions."""
         return super().fixed(mu) | {"positions": ("token", np.asarray(mu.positions))}
 

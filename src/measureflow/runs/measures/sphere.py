@@ -20,6 +20,7 @@ class SphereWord(AbstractDensityWord):
     help = "a density on the usual sphere by harmonics"
     kind = "measureflow.measures:SphereDensity"
     dimensions = {"density": ("height", "angle")}
+    overlay = "sphere"
     brings = CIRCLE.brings
     usual = {"dim": 3, "init": "ripples", "modes": 32}
 

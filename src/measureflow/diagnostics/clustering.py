@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.flows import Trajectory
-from measureflow.measures import Particles
+from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means
 
 
@@ -36,7 +36,7 @@ class ClusterChange(NamedTuple):
     clusters: int
 
 
-def clusters(mu: Particles, tolerance: float = 0.1) -> Clusters:
+def clusters(mu: AbstractCloud, tolerance: float = 0.1) -> Clusters:
     """The groups of tokens linked by hops no longer than the tolerance.
 
     On the circle, tokens at angles 0, 0.05, 0.1 and 3 form two clusters at tolerance 0.06. Each token is compared once
@@ -51,14 +51,14 @@ def clusters(mu: Particles, tolerance: float = 0.1) -> Clusters:
     return Clusters(labels, np.bincount(labels), masses[order], centres)
 
 
-def cluster_counts(path: Trajectory, tolerance: float = 0.1) -> np.ndarray:
+def cluster_counts(path: Trajectory[Particles], tolerance: float = 0.1) -> np.ndarray:
     """The number of clusters in each frame."""
-    space = path.final.space  # pyright: ignore[reportAttributeAccessIssue]
-    frames = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
+    space = path.final.space
+    frames = np.asarray(path.measures.points)
     return np.array([linked(points, space, tolerance).max() + 1 for points in frames])
 
 
-def merge_times(path: Trajectory, tolerance: float = 0.1) -> list[ClusterChange]:
+def merge_times(path: Trajectory[Particles], tolerance: float = 0.1) -> list[ClusterChange]:
     """When the number of clusters changes, each time enclosed by the frames around it."""
     return changes(np.asarray(path.times), cluster_counts(path, tolerance))
 
