@@ -18,6 +18,8 @@ print(path.outcome, path.stats)
 print("the number of clusters changes at", [change.before for change in mf.diagnostics.merge_times(path)])
 
 title = "64 tokens on S², softmax attention, β = 1"
-mf.plotting.run_figure(path.times, path.measures.points, start.space, energy, counts, labels, title).savefig(
-    "first_flow.png"
-)
+curves = {
+    "energy": mf.plotting.Curve(energy, "interaction energy E"),
+    "clusters": mf.plotting.Curve(counts, "number of clusters", counts=True),
+}
+mf.plotting.run_figure(mf.plotting.Shown(path, curves, title), labels=labels).savefig("first_flow.png")

@@ -7,12 +7,12 @@ from typing import get_args
 
 import numpy as np
 import pytest
-
-import measureflow as mf
-from measureflow.runs import Simulation
 from measureflow.runs.build import build
 from measureflow.runs.config import LAWS, read
 from measureflow.runs.simulate import simulate
+
+import measureflow as mf
+from measureflow.runs import Simulation
 
 ROOT = Path(__file__).parent.parent
 BIBLIOGRAPHY = set(re.findall(r"@\w+\{([^,]+),", (ROOT / "docs" / "references.bib").read_text()))

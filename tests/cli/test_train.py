@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+from measureflow.runs.train import reopen
 from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
-from measureflow.runs.train import reopen
 
 
 @pytest.fixture(autouse=True)

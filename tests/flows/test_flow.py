@@ -270,9 +270,11 @@ def test_legs_resume_to_the_same_bits():
 
 
 def test_legs_go_on_after_whole_legs_alone():
-    flow = mf.Flow(mf.SoftmaxAttention.isotropic(3, 4.0), mf.Particles.iid(mf.Sphere(3), 6, key=2), [0.0, 1.0, 2.0, 3.0])
+    flow = mf.Flow(
+        mf.SoftmaxAttention.isotropic(3, 4.0), mf.Particles.iid(mf.Sphere(3), 6, key=2), [0.0, 1.0, 2.0, 3.0]
+    )
     for size, since, state in ((2, 1, flow.start), (2, 2, None), (2, 0, flow.start), (0, 0, None)):
-        with pytest.raises(ValueError, match="`since`|`size`"):
+        with pytest.raises(ValueError, match=r"`since`|`size`"):
             next(flow.legs(size, since, state))
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow import plotting
-from measureflow.plotting import draw_clusters, draw_energy, run_figure, telling_frames
+from measureflow.plotting import draw_counts, draw_energy, run_figure, telling_frames
 from measureflow.plotting.words import caption, clock_times, short_times
 
 SPACES = [mf.Sphere(2), mf.Sphere(3), mf.Sphere(8), *(mf.Euclidean(d) for d in (1, 2, 3, 6))]
@@ -22,20 +22,25 @@ NAMES = [f"{type(space).__name__}{space.dim}" for space in SPACES]
 numbers = st.floats(-1e300, 1e300) | st.sampled_from([np.inf, -np.inf, np.nan, 0.0, 1.0])
 
 
-def a_run(space, k=12, n=30):
-    """Tokens that move straight to one of three places."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(n) % 3
-    start, ends = rng.normal(size=(n, space.dim)), 2 * rng.normal(size=(3, space.dim))
-    part = np.linspace(0, 1, k)[:, None, None] if k > 1 else np.zeros((1, 1, 1))
-    points = (1 - part) * start + part * ends[labels]
-    if isinstance(space, mf.Sphere):
-        points /= np.linalg.norm(points, axis=-1, keepdims=True)
-    clusters = np.linspace(n, 3, k).round()
-    return {
-        "times": np.linspace(0, 20, k), "points": points, "space": space, "energy": np.linspace(1, 5, k) ** 2,
-        "clusters": clusters, "labels": labels,
-    }  # fmt: skip
+@pytest.fixture
+def a_run(recorded):
+    """A function that makes tokens move straight to one of three places."""
+
+    def make(space, k=12, n=30, title="", scale=None):
+        rng = np.random.default_rng(0)
+        start, ends = rng.normal(size=(n, space.dim)), 2 * rng.normal(size=(3, space.dim))
+        part = np.linspace(0, 1, k)[:, None, None] if k > 1 else np.zeros((1, 1, 1))
+        points = (1 - part) * start + part * ends[np.arange(n) % 3]
+        if isinstance(space, mf.Sphere):
+            points /= np.linalg.norm(points, axis=-1, keepdims=True)
+        points = points if scale is None else points[:1] * scale
+        energy, clusters = np.linspace(1, 5, k) ** 2, np.linspace(n, 3, k).round()
+        return recorded(np.linspace(0, 20, k), points, space, title=title, energy=energy, clusters=clusters)
+
+    return make
+
+
+LABELS = np.arange(30) % 3
 
 
 def words(figure):
@@ -52,8 +57,8 @@ def words(figure):
 
 
 @pytest.mark.parametrize("space", SPACES, ids=NAMES)
-def test_words_are_inside_the_figure_and_do_not_overlap(space):
-    figure = run_figure(**a_run(space), title="Softmax attention,  n = 30,  β = 9")
+def test_words_are_inside_the_figure_and_do_not_overlap(space, a_run):
+    figure = run_figure(a_run(space, title="Softmax attention,  n = 30,  β = 9"), labels=LABELS)
     boxes = words(figure)
     assert len(boxes) > 15
     for text, box in boxes:
@@ -63,36 +68,36 @@ def test_words_are_inside_the_figure_and_do_not_overlap(space):
         assert not a.overlaps(b), (one, other)
 
 
-def test_long_title_is_broken_and_dollars_are_letters():
-    figure = run_figure(**a_run(mf.Sphere(2)), title="a price of $5 and $6, " + "parameter = value, " * 12)
+def test_long_title_is_broken_and_dollars_are_letters(a_run):
+    figure = run_figure(a_run(mf.Sphere(2), title="a price of $5 and $6, " + "parameter = value, " * 12))
     for text, box in words(figure):
         assert 0 <= box.x0 < box.x1 <= figure.bbox.x1, text
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 9])
-def test_panels_tokens_and_marked_times(k):
+def test_panels_tokens_and_marked_times(k, a_run):
     run = a_run(mf.Sphere(3), k)
-    figure = run_figure(**run)
+    figure = run_figure(run, labels=LABELS)
     *row, energy, clusters = figure.axes
     assert len(row) == min(k, 4)
     for ax in row:
         assert sum(len(c.get_offsets()) for c in ax.collections if c.get_gid() == "tokens") == 30
-    shown = telling_frames(run["energy"])
-    assert [ax.get_title() for ax in row] == [f"t = {name}" for name in short_times(run["times"][list(shown)])]
+    shown = telling_frames(run.series["energy"].values)
+    assert [ax.get_title() for ax in row] == [f"t = {name}" for name in short_times(run.times[list(shown)])]
     for ax in (energy, clusters):
         marks = [line.get_xdata()[0] for line in ax.lines if line.get_gid() == "marked"]
-        assert marks == pytest.approx(run["times"][list(shown)])
+        assert marks == pytest.approx(run.times[list(shown)])
         assert ax.get_xlabel() == "time t"
     assert energy.get_ylabel() == "interaction energy E"
 
 
-def test_curves_are_the_numbers_given():
+def test_curves_are_the_numbers_given(a_run):
     run = a_run(mf.Euclidean(2))
-    figure = run_figure(**run)
+    figure = run_figure(run)
     for ax, name in zip(figure.axes[-2:], ("energy", "clusters"), strict=True):
         (curve,) = (line for line in ax.lines if line.get_gid() == name)
-        assert np.array_equal(curve.get_ydata(), run[name])
-        assert np.array_equal(curve.get_xdata(), run["times"])
+        assert np.array_equal(curve.get_ydata(), run.series[name].values)
+        assert np.array_equal(curve.get_xdata(), run.times)
     assert figure.axes[-1].lines[0].get_drawstyle() == "steps-post"
 
 
@@ -101,8 +106,8 @@ def test_large_ranges_have_logarithmic_axes():
     row = Figure().subplots(1, 4)
     assert draw_energy(row[0], times, [1.0, 10.0, 1e3, 1e6]).get_yscale() == "log"
     assert draw_energy(row[1], times, [-1.0, 10.0, 1e3, 1e6]).get_yscale() == "linear"
-    assert draw_clusters(row[2], times, [512, 100, 10, 3]).get_yscale() == "log"
-    assert draw_clusters(row[3], times, [5, 4, 4, 3]).get_yscale() == "linear"
+    assert draw_counts(row[2], times, [512, 100, 10, 3], "clusters").get_yscale() == "log"
+    assert draw_counts(row[3], times, [5, 4, 4, 3], "clusters").get_yscale() == "linear"
     assert draw_energy(Figure().subplots(), times, [1.0, 2.0, np.inf, np.nan]).get_ylim()[1] < 3
 
 
@@ -115,8 +120,8 @@ def test_energies_up_to_overflow_are_drawn():
     assert 1e299 < ax.get_ylim()[1] < np.inf
 
 
-def test_png_is_written_at_its_size_without_pyplot(tmp_path):
-    run_figure(**a_run(mf.Sphere(3))).savefig(tmp_path / "run.png")
+def test_png_is_written_at_its_size_without_pyplot(tmp_path, a_run):
+    run_figure(a_run(mf.Sphere(3))).savefig(tmp_path / "run.png")
     with Image.open(tmp_path / "run.png") as image:
         image.load()
         assert image.size == (1800, 1050)
@@ -127,30 +132,42 @@ def test_png_is_written_at_its_size_without_pyplot(tmp_path):
     assert not any("import pyplot" in text or "matplotlib.pyplot" in text for text in sources)
 
 
-def test_frames_can_be_chosen():
-    figure = run_figure(**a_run(mf.Sphere(2)), frames=(0, 3, 11))
-    assert [ax.get_title() for ax in figure.axes[:-2]] == ["t = 0", "t = 5.45", "t = 20"]
-    assert len(run_figure(**a_run(mf.Sphere(2)), frames=np.array([0, 11])).axes) == 4
-    for frames in ((), (0, 12), (-1, 2), np.array([0.5, 1]), (0, 1, 2, 3, 4)):
-        with pytest.raises(ValueError, match="`frames` must be one to four indices"):
-            run_figure(**a_run(mf.Sphere(2)), frames=frames)
-
-
-def test_wrong_lengths_are_refused():
+def test_frames_can_be_chosen(a_run):
     run = a_run(mf.Sphere(2))
-    for name in ("times", "energy", "clusters"):
-        with pytest.raises(ValueError, match=f"`{name}` must have shape"):
-            run_figure(**run | {name: np.ones(5)})
-    with pytest.raises(ValueError, match="`points` must have shape"):
-        run_figure(**run | {"points": run["points"][0]})
+    figure = run_figure(run, frames=(0, 3, 11))
+    assert [ax.get_title() for ax in figure.axes[:-2]] == ["t = 0", "t = 5.45", "t = 20"]
+    for frames in ((), (0, 12), (-1, 2), (0, 1, 2, 3, 4)):
+        with pytest.raises(ValueError, match="`frames` must be one to four indices"):
+            run_figure(run, frames=frames)
 
 
-def test_growing_clouds_get_their_own_limits_and_shrinking_ones_do_not():
-    run, size = a_run(mf.Euclidean(2)), np.geomspace(1, 1000, 12)[:, None, None]
-    widths = lambda points: [np.ptp(ax.get_xlim()) for ax in run_figure(**run | {"points": points}).axes[:-2]]  # noqa: E731
-    assert np.ptp(widths(run["points"][:1] / size)) < 1e-12
-    first, *_, last = widths(run["points"][:1] * size)
+def test_a_curve_of_ones_own_joins_the_others(a_run):
+    run = a_run(mf.Sphere(2))
+    run.series["radius"] = plotting.Curve(np.linspace(1, 2, 12), "largest norm")
+    run.series["hidden"] = plotting.Curve(np.ones(12), "hidden", drawn=False)
+    assert [ax.get_ylabel() for ax in run_figure(run).axes[-3:]] == [
+        "interaction energy E", "number of clusters", "largest norm",
+    ]  # fmt: skip
+
+
+def test_growing_clouds_get_their_own_limits_and_shrinking_ones_do_not(a_run):
+    size = np.geomspace(1, 1000, 12)[:, None, None]
+
+    def widths(scale):
+        return [np.ptp(ax.get_xlim()) for ax in run_figure(a_run(mf.Euclidean(2), scale=scale)).axes[:-2]]
+
+    assert np.ptp(widths(1 / size)) < 1e-12
+    first, *_, last = widths(size)
     assert last == pytest.approx(1000 * first)
+
+
+def test_a_path_is_shown_with_its_curves():
+    path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 1.0), mf.Particles.iid(mf.Sphere(2), 4, key=0), [0.0, 0.5, 1.0])
+    order = np.asarray(path.map(mf.diagnostics.order_parameter))
+    figure = run_figure(plotting.Shown(path, {"order": plotting.Curve(order, "order parameter")}, "four tokens"))
+    (curve,) = (line for line in figure.axes[-1].lines if line.get_gid() == "order")
+    np.testing.assert_array_equal(curve.get_ydata(), order)
+    assert [ax.get_title() for ax in figure.axes[:-1]] == ["t = 0", "t = 0.5", "t = 1"]
 
 
 @given(st.lists(numbers, max_size=30))

@@ -1,10 +1,11 @@
 """The page of a training run shows what was measured."""
 
+from types import SimpleNamespace
+
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
-from measureflow.plotting import training_figure
+from measureflow.plotting import Curve, training_figure
 from measureflow.plotting.training import draw_spectra
 
 RNG = np.random.default_rng(0)
@@ -16,10 +17,10 @@ def line(figure, name):
 
 
 def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
-    first, last = RNG.normal(size=(2, 6, 4))
-    figure = training_figure(
-        TIMES, RISK, LOST, first, last, [-1.0, 2.0], [0.5], "a run", limit=RISK - 0.1, limit_heads=99
-    )
+    series = {"risk": Curve(RISK, "risk"), "dissipation": Curve(LOST, "dissipation")}
+    run = SimpleNamespace(times=TIMES, series=series, title="a run")
+    spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
+    figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, limit=RISK - 0.1, limit_heads=99)
     np.testing.assert_array_equal(line(figure, "risk").get_ydata(), RISK)
     np.testing.assert_array_equal(line(figure, "limit").get_ydata(), RISK - 0.1)
     np.testing.assert_array_equal(line(figure, "dissipation").get_ydata(), LOST)
@@ -37,8 +38,3 @@ def test_negative_eigenvalues_stand_out():
     rows = {found.get_gid(): found.get_colors() for found in ax.collections}
     assert not np.allclose(rows["H"][0], rows["H"][1])
     np.testing.assert_allclose(rows["H"][1], rows["H_tr"][0])
-
-
-def test_series_of_another_length_are_refused():
-    with pytest.raises(ValueError, match="`risk` must have shape"):
-        training_figure(TIMES, RISK[:3], LOST, np.zeros((2, 2)), np.zeros((2, 2)), [0.0], [0.0])

@@ -1,11 +1,10 @@
-"""Run folders: what is in them, that they resume, and that a kill leaves them readable."""
+"""Run folders: what is in them, and that nothing of a user is ever lost."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import numpy as np
@@ -13,31 +12,21 @@ import pytest
 import xarray
 
 import measureflow as mf
-from measureflow.flows.leg import leg
-from measureflow.runs import InputError, Simulation
-from measureflow.runs.build import build
-from measureflow.runs.config import read
-from measureflow.runs.simulate import simulate
+from measureflow.runs import InputError
+from measureflow.runs.commands import command
 
 WORDS = {"n": 24, "time": 2.0, "frames": 9, "frames_per_leg": 3}
+SIMULATE = command("simulate")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished small run and what its watcher saw."""
-    out = tmp_path_factory.mktemp("runs") / "small"
-    seen = []
-    config = read(Simulation, WORDS | {"out": str(out)})
-    progress = simulate(config, lambda p: seen.append(len(p.times)))
-    return mf.runs.open(out), progress, seen
-
-
-def test_the_watcher_sees_every_leg(run):
-    assert run[2] == [0, 3, 6, 9]
+    """A finished small run."""
+    return mf.runs.run("simulate", **WORDS, out=str(tmp_path_factory.mktemp("runs") / "small"))
 
 
 def test_xarray_reads_the_frames_by_name(run):
-    data = xarray.open_zarr(run[0].path / "data.zarr")
+    data = xarray.open_zarr(run.path / "data.zarr")
     assert dict(data.sizes) == {"time": 9, "token": 24, "coordinate": 3}
     assert data.points.dims == ("time", "token", "coordinate")
     np.testing.assert_allclose(data.time, np.linspace(0, 2, 9))
@@ -45,132 +34,135 @@ def test_xarray_reads_the_frames_by_name(run):
     np.testing.assert_allclose(np.linalg.norm(data.points, axis=-1), 1.0, atol=1e-14)
 
 
-def test_the_frames_are_those_of_evolve(run):
-    problem = build(run[0].config)
-    path = mf.evolve(problem.field, problem.start, problem.times)
-    # Legs restart the step control, so both are within the tolerance of the flow and of each other.
-    np.testing.assert_allclose(run[0].data.points, path.measures.points, atol=1e-6)
-    np.testing.assert_allclose(run[0].data.energy, path.map(mf.InteractionEnergy(9.0)), rtol=1e-6)
-    np.testing.assert_array_equal(run[0].data.clusters, mf.diagnostics.cluster_counts(path))
+def test_series_are_stored_with_their_labels(run):
+    path = SIMULATE.job(run.config).flow.run()
+    np.testing.assert_allclose(run.series["energy"].values, path.map(mf.InteractionEnergy(9.0)), rtol=1e-6)
+    np.testing.assert_array_equal(run.series["clusters"].values, mf.diagnostics.cluster_counts(path))
+    assert run.series["energy"].label == run.data.energy.attrs["label"] == "interaction energy E"
+    assert run.series["clusters"].counts
 
 
-def test_the_run_knows_its_versions_seed_outcome_and_error(run):
-    info = run[0].info
+def test_the_run_knows_what_made_it(run):
+    info = run.info
     assert info["ok"]
+    assert info["finished"]
+    assert (info["format"], info["command"], info["precision"], info["seed"]) == (1, "simulate", "float64", 0)
     assert info["outcome"] == "Reached t = 2."
-    assert info["seed"] == 0
+    assert info["engine"] == SIMULATE.job(run.config).flow.start.engine_name
     assert info["versions"]["measureflow"] == mf.__version__
-    assert 0 < info["stats"]["error"] < 1e-6
-    assert info["stats"]["steps"] > 0
+    assert {"device", "platform", "git", "fingerprint"} <= set(info)
+    assert 0 < run.stats["error"] < 1e-6
+    assert run.stats["steps"] > 0
 
 
 def test_the_state_is_the_measure_after_the_last_frame(run):
-    marker = json.loads((run[0].path / "commit.json").read_text())
-    assert marker == {"frames": 9, "state": "state-9.eqx"}
-    assert [p.name for p in run[0].path.glob("state-*")] == ["state-9.eqx"]
-    state = eqx.tree_deserialise_leaves(run[0].path / "state-9.eqx", build(run[0].config).start)
-    np.testing.assert_array_equal(state.points, run[1].final.points)
+    marker = json.loads((run.path / "commit.json").read_text())
+    assert (marker["frames"], marker["state"]) == (9, "state-9.eqx")
+    assert [p.name for p in run.path.glob("state-*")] == ["state-9.eqx"]
+    state = eqx.tree_deserialise_leaves(run.path / "state-9.eqx", SIMULATE.job(run.config).flow.start)
+    np.testing.assert_array_equal(state.points, run.final.points)
 
 
-def test_a_run_continues_from_its_state_to_the_same_bits(run, tmp_path):
-    problem = build(run[0].config)
-    first = leg(problem.field, problem.start, problem.times[0], problem.times[:3], problem.solver)
-    eqx.tree_serialise_leaves(tmp_path / "state.eqx", first.final)
-    state = eqx.tree_deserialise_leaves(tmp_path / "state.eqx", problem.start)
-    again = leg(problem.field, state, first.outcome.time, problem.times[3:6], problem.solver)
-    np.testing.assert_array_equal(again.measures.points, run[0].data.points[3:6])
+def test_numbers_are_stored_in_the_precision_of_the_flow(tmp_path):
+    start = mf.Particles(mf.Sphere(3), np.eye(3, dtype=np.float32))
+    flow = mf.Flow(mf.SoftmaxAttention.isotropic(3, 1.0), start, [0.0, 0.1], mf.Euler(0.1))
+    run = mf.runs.record(flow, tmp_path / "run", verify=False)
+    assert run.info["precision"] == "float32"
+    assert run.data.points.dtype == np.float32
 
 
-def test_an_existing_folder_is_never_overwritten_without_force(run, tmp_path):
-    out = str(run[0].path)
-    before = (run[0].path / "run.json").stat().st_mtime_ns
+def test_a_flipped_bit_is_found_when_frames_are_read(run, tmp_path):
+    """Each chunk has a checksum."""
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(run.path), str(copy)], check=True)
+    chunk = next(file for file in (copy / "data.zarr" / "points" / "c" / "1").rglob("*") if file.is_file())
+    data = bytearray(chunk.read_bytes())
+    data[len(data) // 2] ^= 16
+    chunk.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match=r"[Cc]hecksum|crc32c"):
+        _ = mf.runs.open(copy).data.points.values
+
+
+def test_an_existing_folder_is_never_overwritten_without_force(run):
+    before = (run.path / "run.json").stat().st_mtime_ns
     with pytest.raises(InputError, match="exists; choose another folder"):
-        simulate(read(Simulation, WORDS | {"out": out}))
-    assert (run[0].path / "run.json").stat().st_mtime_ns == before
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="is not a run folder"):
-        simulate(read(Simulation, WORDS | {"out": str(tmp_path), "force": True}))
-    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+        mf.runs.run("simulate", **WORDS, out=str(run.path))
+    assert (run.path / "run.json").stat().st_mtime_ns == before
 
 
-def test_force_replaces_a_run(tmp_path):
-    out = str(tmp_path / "run")
-    simulate(read(Simulation, WORDS | {"out": out, "verify": False}))
-    simulate(read(Simulation, WORDS | {"out": out, "verify": False, "seed": 5, "force": True}))
+def test_force_replaces_a_run_and_nothing_else(tmp_path):
+    out = tmp_path / "run"
+    small = {"n": 4, "time": 0.1, "frames": 2, "verify": False, "out": str(out)}
+    mf.runs.run("simulate", **small)
+    assert mf.runs.run("simulate", **small, seed=5, force=True).config.seed == 5
+    (out / "notes.txt").write_text("years of work")
+    with pytest.raises(InputError, match=r"also holds 'notes.txt'"):
+        mf.runs.run("simulate", **small, force=True)
+    assert (out / "notes.txt").read_text() == "years of work"
     assert mf.runs.open(out).config.seed == 5
+
+
+@pytest.mark.parametrize("kind", ["project", "working folder", "link", "input", "file"])
+def test_force_refuses_what_is_not_a_run(kind, tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text("n = 4\n")
+    (tmp_path / "thesis.tex").write_text("years of work")
+    target, words = tmp_path, {"n": 4, "time": 0.1, "frames": 2, "verify": False}
+    if kind == "working folder":
+        monkeypatch.chdir(tmp_path)
+        target = Path(".")
+    elif kind == "link":
+        target = tmp_path / "link"
+        target.symlink_to(tmp_path)
+    elif kind == "input":
+        mf.runs.run("simulate", **words, out=str(tmp_path / "run"))
+        target = tmp_path / "run"
+        np.savez(target / "tokens.npz", points=np.eye(3))
+        words |= {"init": str(target / "tokens.npz")}
+        words.pop("n")
+    elif kind == "file":
+        target = tmp_path / "thesis.tex"
+    with pytest.raises(InputError, match="`out`: "):
+        mf.runs.run("simulate", **words, out=str(target), force=True)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+    assert kind != "input" or (target / "tokens.npz").is_file()
+
+
+def test_runs_without_a_name_get_folders_of_their_own_also_at_once(tmp_path):
+    code = "from measureflow.runs.folder import made; print(made(None, 'simulate', False))"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    names = {process.communicate()[0].strip() for process in started}
+    assert names == {f"runs/simulate-{k}" for k in (1, 2, 3)}
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_computed(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="`out`: cannot make"):
+        mf.runs.run("simulate", n=4, out=str(tmp_path / "file" / "run"))
+
+
+def test_frames_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=2**20))
+    with pytest.raises(InputError, match="keep fewer frames"):
+        mf.runs.run("simulate", n=64, frames=2000, out=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_blow_up_keeps_the_frames_before_it(tmp_path):
     words = {"space": "euclidean", "dim": 1, "n": 3, "attention": "unnormalised", "beta": 1, "time": 3, "frames": 61}
-    progress = simulate(read(Simulation, words | {"out": str(tmp_path / "run")}))
-    run = mf.runs.open(tmp_path / "run")
-    assert not run.info["ok"]
-    assert run.info["outcome"].startswith("Blew up at t = ")
-    assert float(run.data.time[-1]) <= run.info["stats"]["blow_up_time"] < float(run.data.time[-1]) + 0.05
+    run = mf.runs.run("simulate", **words, out=str(tmp_path / "run"))
+    assert run.finished
+    assert not run.ok
+    assert run.outcome.startswith("Blew up at t = ")
+    assert run.times[-1] <= run.stats["blow_up_time"] < run.times[-1] + 0.05
     assert np.isfinite(xarray.open_zarr(run.path / "data.zarr").points).all()
-    assert len(progress.times) == run.frames
-
-
-@pytest.mark.parametrize("frames_per_leg", [1, 3, 20])
-def test_layers_are_saved_in_whole_chunks_as_one_stack(frames_per_leg, tmp_path):
-    words = {"n": 6, "time": 2.0, "layers": 8, "frames_per_leg": frames_per_leg, "out": str(tmp_path / "run")}
-    reached = []
-    simulate(read(Simulation, words), lambda progress: reached.append(len(progress.times)))
-    problem = build(read(Simulation, words))
-    stack = mf.layers(problem.field, problem.start, 8, 0.25)
-    np.testing.assert_allclose(mf.runs.open(tmp_path / "run").data.points, stack.measures.points, atol=1e-14)
-    # A leg that ended inside a chunk would be rewritten by the next, and a kill could tear frames that were safe.
-    assert all(count % frames_per_leg == 0 for count in reached[:-1])
-    assert reached[-1] == 9
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="is not a run folder"):
         mf.runs.open(tmp_path / "nothing")
-
-
-COMMAND = "import sys; from measureflow.cli import main; sys.exit(main(sys.argv[1:]))"
-
-
-def start_long_run(out):
-    words = ["simulate", "--n", "64", "--time", "4000", "--frames", "4001", "--frames-per-leg", "20", "--out", str(out)]
-    # A shell that runs the tests in the background makes them, and what they start, deaf to interruptions.
-    hear = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    return subprocess.Popen([sys.executable, "-c", hear + COMMAND, *words], stdout=subprocess.DEVNULL)
-
-
-def wait_for_frames(out, process, least):
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        marker = out / "commit.json"
-        if marker.is_file() and json.loads(marker.read_text())["frames"] >= least:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"the run did not reach {least} frames; exit code {process.poll()}")
-
-
-@pytest.mark.slow
-def test_a_killed_run_leaves_readable_frames(tmp_path):
-    out = tmp_path / "run"
-    process = start_long_run(out)
-    wait_for_frames(out, process, 60)
-    process.kill()
-    process.wait()
-    run = mf.runs.open(out)
-    points = run.data.points.values
-    assert len(points) == run.frames >= 60
-    assert run.frames % 20 == 0
-    np.testing.assert_allclose(np.linalg.norm(points, axis=-1), 1.0, atol=1e-14)
-    eqx.tree_deserialise_leaves(out / f"state-{run.frames}.eqx", build(run.config).start)
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_says_so_and_exits_with_130(tmp_path):
-    out = tmp_path / "run"
-    process = start_long_run(out)
-    wait_for_frames(out, process, 20)
-    os.kill(process.pid, signal.SIGINT)
-    assert process.wait(timeout=60) == 130
-    run = mf.runs.open(out)
-    assert run.info["outcome"].startswith("Interrupted after ")
-    assert run.frames >= 20
+    (tmp_path / "config.toml").write_text("n = 3\n")
+    with pytest.raises(InputError, match="is not a run folder"):
+        mf.runs.open(tmp_path)

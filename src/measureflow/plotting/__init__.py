@@ -25,7 +25,9 @@ from measureflow.plotting.limits import gaussian_figure as gaussian_figure
 from measureflow.plotting.limits import sphere_figure as sphere_figure
 from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.moving import movie as movie
+from measureflow.plotting.recorded import Curve as Curve
 from measureflow.plotting.recorded import Recorded as Recorded
+from measureflow.plotting.recorded import Shown as Shown
 from measureflow.plotting.recorded import draw_watched as draw_watched
 from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.tokens import draw_tokens as draw_tokens

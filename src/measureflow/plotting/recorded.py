@@ -4,11 +4,13 @@ Run folders have all of it, and so may anything else that wants a figure.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from measureflow.flows import Trajectory
 from measureflow.plotting.curves import draw_counts, draw_series
 
 
@@ -33,6 +35,34 @@ class Recorded(Protocol):
     def at(self, i: int) -> Any:
         """The measure of a frame."""
         ...
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number along a path, as figures want it."""
+
+    values: np.ndarray
+    label: str
+    counts: bool = False
+    drawn: bool = True
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A path as figures see it, with the curves that go below it."""
+
+    path: Trajectory
+    series: Mapping[str, Curve]
+    title: str = ""
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times of the frames."""
+        return np.asarray(self.path.times)
+
+    def at(self, i: int) -> Any:
+        """The measure of a frame."""
+        return self.path.at(i)
 
 
 def drawn_series(run: Recorded) -> list[str]:

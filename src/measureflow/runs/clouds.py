@@ -59,7 +59,7 @@ class AbstractTokens(AbstractMeasureWord):
             Series("order", lambda mu: order_parameter(seen(mu)), "order parameter", ".4g", drawn=False),
         )
 
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """How many tokens, and where."""
         from measureflow.runs.places import symbol
 

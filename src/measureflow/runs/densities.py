@@ -63,7 +63,7 @@ class AbstractRing(AbstractDensityWord):
         count = Series("peaks", lambda mu: peaks(np.asarray(mu.values)), "peaks", host=True, counts=True, drawn=False)
         return (*super().series(look), count)
 
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """What, and where."""
         return "A density on S¹"
 

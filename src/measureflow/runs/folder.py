@@ -5,7 +5,7 @@
     data.zarr      the frames, for xarray: `points(time, token, coordinate)`, `weights(token)`, `energy(time)`, ...;
                    a limit has `mean` and `cov`, `means` and `covs`, or `density` instead of points
     state-K.eqx    the measure after K frames, from which the run goes on
-    commit.json    how many frames are safe
+    commit.json    how many frames are safe, and what they cost
 
 Data are written first, then the state, then the marker `commit.json` in one atomic replacement: it alone says what
 counts. Readers look only at the frames it names. The folder itself is locked while a process writes it; the lock ends with the
@@ -89,8 +89,10 @@ class RunFolder:
         for name, (dimensions, values) in arrays.items():
             self._data.create_array(name, data=np.asarray(values), dimension_names=dimensions, overwrite=True)
 
-    def append(self, times: np.ndarray, arrays: Mapping[str, np.ndarray], state: Any) -> None:
-        """Add the frames of a leg and the measure it ends with; they are safe when this returns."""
+    def append(
+        self, times: np.ndarray, arrays: Mapping[str, np.ndarray], state: Any, so_far: Mapping[str, Any]
+    ) -> None:
+        """Add the frames of a leg, the measure it ends with and what the run cost so far; they are safe when this returns."""
         rows = slice(self.frames, self.frames + len(times))
         for name, values in {"time": times, **arrays}.items():
             self._array(name)[rows] = values
@@ -100,7 +102,7 @@ class RunFolder:
         with open(self.path / name, "wb") as file:
             eqx.tree_serialise_leaves(file, state)
             _sync(file)
-        write(self.path / "commit.json", json.dumps({"frames": rows.stop, "state": name}))
+        write(self.path / "commit.json", json.dumps({"frames": rows.stop, "state": name} | dict(so_far)))
         self.frames = rows.stop
         for old in self.path.glob("state-*.eqx"):
             if old.name != name:
@@ -209,7 +211,11 @@ def is_run(path: Path) -> bool:
 def committed(path: Path) -> dict[str, Any]:
     """The marker of a run: how many frames are safe, and the state after them."""
     marker = path / "commit.json"
-    return json.loads(marker.read_text()) if marker.is_file() else {"frames": 0, "state": None}
+    return (
+        json.loads(marker.read_text())
+        if marker.is_file()
+        else {"frames": 0, "state": None, "stats": {}, "seconds": 0.0}
+    )
 
 
 def is_alive(path: Path) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from measureflow.runs.folder import FORMAT, RunFolder, StorageError, made, room
+from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, made, room
 from measureflow.runs.job import Job, State
 from measureflow.runs.reading import Run
 from measureflow.runs.settings import InputError
@@ -81,11 +81,12 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
     legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None)
     for path in in_thread(legs):
         values = job.watch(path.measures) if len(path) else {}
-        if len(path):
-            frames = {name: np.asarray(array) for name, array in job.word.arrays(path.measures).items()}
-            folder.append(np.asarray(path.times), frames | values, path.final)
         state.follow(path, values)
         state.seconds = time.perf_counter() - begun
+        if len(path):
+            frames = {name: np.asarray(array) for name, array in job.word.arrays(path.measures).items()}
+            so_far = {"stats": state.stats, "seconds": round(state.seconds, 3)}
+            folder.append(np.asarray(path.times), frames | values, path.final, so_far)
         if state.ok and (reason := job.stop(state)) is not None:
             state.outcome, state.ok = reason, False
         watch(job, state)
@@ -150,7 +151,8 @@ def _reopened(job: Job, path: Path) -> tuple[RunFolder, State, dict[str, Any]]:
     if folder.frames:
         state.mu, state.frames, state.time = folder.state(job.flow.start), folder.frames, float(run.times[-1])
         state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
-    state.stats, state.seconds = dict(run.info["stats"]), run.info["seconds"]
+    cost = run.info if run.info["finished"] else committed(path)
+    state.stats, state.seconds = dict(cost["stats"]), cost["seconds"]
     if run.info["finished"]:
         state.outcome, state.ok = run.info["outcome"], run.info["ok"]
     return folder, state, run.info

@@ -77,8 +77,8 @@ class Run:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What the run cost, and the error estimate."""
-        return self.info["stats"]
+        """What the run cost, and the error estimate; of a run under way, what is known so far."""
+        return committed(self.path)["stats"] | self.info["stats"]
 
     @property
     def title(self) -> str:

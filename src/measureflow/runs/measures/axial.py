@@ -67,7 +67,7 @@ class AxialWord(AbstractDensityWord):
         moments = even.grid.polynomials @ (arrays["density"] * even.grid.weights)
         return eqx.tree_at(lambda mu: mu.moments, even, jnp.asarray(moments))
 
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """What, and where."""
         from measureflow.runs.places import symbol
 

@@ -78,7 +78,7 @@ class AbstractMeasureWord(abc.ABC):
         """What is watched along a run."""
 
     @abc.abstractmethod
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """The measure in a few words."""
 
     def rows(self, run: "Run") -> Rows:

@@ -47,7 +47,7 @@ class OneNormal(AbstractNormal):
 
         return Gaussian(arrays["mean"], arrays["cov"])
 
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """What, and where."""
         from measureflow.runs.places import symbol
 

@@ -50,7 +50,7 @@ class SeveralNormals(AbstractNormal):
 
         return GaussianMixture(arrays["weights"], arrays["means"], arrays["covs"])
 
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """What, and where."""
         from measureflow.runs.places import symbol
 

@@ -63,7 +63,7 @@ class SphereWord(AbstractDensityWord):
         moments = even.grid.analyse(masses[:, None], even.grid.harmonics[:size, :size])[..., 0]
         return eqx.tree_at(lambda mu: mu.moments, even, moments)
 
-    def title(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
         """What, and where."""
         return "A density on S²"
 

@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 
-from measureflow.runs import InputError, Simulation
-from measureflow.runs.build import build
-from measureflow.runs.config import read
+from measureflow.runs import InputError
+from measureflow.runs.commands import command
+
+SIMULATE = command("simulate")
 
 
 def complaints(words, file=None):
     with pytest.raises(InputError) as caught:
-        build(read(Simulation, words, file))
+        SIMULATE.job(SIMULATE.settings(words, file))
     return caught.value.sentences
+
+
+def flow(**words):
+    return SIMULATE.job(SIMULATE.settings(words)).flow
 
 
 def test_four_wrong_options_give_four_sentences():
@@ -29,18 +34,33 @@ BAD = {
     "missing matrices": ({"matrices": "nowhere.npz"}, "there is no file 'nowhere.npz'"),
     "infinite time": ({"time": "inf"}, "finite number; got 'inf'"),
     "step missing": ({"solver": "rk4"}, "give their length with `dt`"),
-    "step not used": ({"dt": "0.1"}, "'adaptive' takes `rtol`"),
-    "tolerance not used": ({"solver": "rk4", "dt": "1", "rtol": "1e-3"}, "takes its step from `dt`"),
+    "step not used": ({"dt": "0.1"}, "`dt` is for `solver` euler and heun and rk4"),
+    "tolerance not used": ({"solver": "rk4", "dt": "1", "rtol": "1e-3"}, "`rtol` is for `solver` adaptive and stiff"),
     "flat sphere": ({"dim": "1"}, "the circle is dim 2"),
     "tolerance too tight": ({"rtol": "1e-17"}, "`rtol` must be at least 2.2e-15"),
     "equal heads": ({"heads": "2"}, "choose random `weights`"),
-    "bias of nothing": ({"alibi": "1"}, "add `mask` causal"),
+    "bias of nothing": ({"alibi": "1"}, "`alibi` is for `mask` causal"),
     "growing radii": ({"norm": "pre"}, "choose `space` euclidean"),
     "step of nothing": ({"alpha": "2"}, "`alpha` is for `norm` ngpt"),
     "switch of nothing": ({"switch": "2"}, "`switch` is for `norm` mix"),
     "nothing to draw": ({"schedule": "resampled"}, "choose random `weights`"),
     "noise and adaptive": ({"noise": "0.1"}, "`solver` euler and `dt`"),
     "layers and steps": ({"layers": "3", "dt": "0.1", "solver": "rk4"}, "one frame a layer"),
+    "period of nothing": ({"period": "2"}, "`period` is for `schedule` resampled and periodic"),
+    "radius of nothing": ({"radius": "2"}, "`radius` is for `space` ball"),
+    "size of a product": ({"space": "product", "dim": "4"}, "drop `dim`"),
+    "factors of nothing": ({"space": "product", "factors": "sfere:2"}, "`factors` names spaces"),
+    "flat factor": ({"space": "product", "factors": "sphere:1"}, "`factors`: `Sphere(dim=...)` counts"),
+    "projected law": ({"project": True}, "a law is on its space already"),
+    "law of no noise": ({"noise_law": "langevin"}, "give its temperature"),
+    "rescaled sphere": ({"frame": "rescaled"}, "choose `space` euclidean"),
+    "rescaled heads": (
+        {"frame": "rescaled", "space": "euclidean", "heads": "2", "weights": "goe"},
+        "for one head of softmax attention alone",
+    ),
+    "tilted flat": ({"init": "tilted", "space": "euclidean"}, "is a law on spheres"),
+    "unseen positions": ({"measure": "sequence", "mask": "none"}, "only a `mask` sees"),
+    "foreign words": ({"use": "nowhere.py"}, "there is no 'nowhere.py'"),
     "masked sinkhorn": ({"attention": "sinkhorn", "mask": "causal"}, "drop `mask`"),
     "one frame": ({"frames": "1"}, "greater than or equal to 2"),
 }
@@ -71,7 +91,7 @@ def in_folder(tmp_path, monkeypatch):
 
 
 BAD_FILES = {
-    "off the sphere": ({"init": "ones.npz"}, "`--project` does that"),
+    "off the sphere": ({"init": "ones.npz"}, "`--project` puts them there"),
     "NaN": ({"init": "nan.npz", "space": "euclidean"}, "`points` has 1 NaN or infinite"),
     "negative weight": ({"init": "weights.npz"}, "`weights` must be positive; got the value -1"),
     "foreign array": ({"init": "other.npz"}, "must hold `points`"),
@@ -100,32 +120,32 @@ def test_unreadable_configurations_get_a_sentence():
 @pytest.mark.usefixtures("in_folder")
 def test_an_option_repairs_a_wrong_value_of_the_file():
     assert "did you mean 'softmax'?" in complaints({}, "good.toml")[0]
-    config = read(Simulation, {"attention": "unnormalised"}, "good.toml")
+    config = SIMULATE.settings({"attention": "unnormalised"}, "good.toml")
     assert (config.n, config.attention) == (7, "unnormalised")
 
 
 @pytest.mark.usefixtures("in_folder")
 def test_files_of_tokens_and_matrices_become_the_problem():
-    problem = build(read(Simulation, {"init": "ones.npz", "project": True, "matrices": "QK.npz"}))
+    problem = flow(init="ones.npz", project=True, matrices="QK.npz")
     np.testing.assert_allclose(problem.start.points, 3**-0.5, rtol=1e-15)
     np.testing.assert_allclose(problem.field.interaction, np.diag([2.0, 4.0, 6.0]))
     np.testing.assert_allclose(problem.field.value, 0.5 * np.eye(3))
-    assert build(read(Simulation, {"init": "tokens.csv"})).start.points.shape == (3, 3)
+    assert flow(init="tokens.csv").start.points.shape == (3, 3)
 
 
 @pytest.mark.parametrize("space", ["sphere", "euclidean"])
 @pytest.mark.parametrize("init", ["uniform", "gaussian", "clusters"])
 def test_every_law_is_seeded(space, init):
     words = {"space": space, "init": init, "n": 20}
-    first, again, other = (build(read(Simulation, words | {"seed": seed})).start.points for seed in (1, 1, 2))
+    first, again, other = (flow(**words, seed=seed).start.points for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
 
 
 def test_a_saved_configuration_reads_back_the_same(tmp_path):
-    config = read(Simulation, {"n": 5, "init": "clusters", "rtol": "1e-9", "movie": True, "out": "here"})
+    config = SIMULATE.settings({"n": 5, "init": "clusters", "rtol": "1e-9", "movie": True, "out": "here"})
     (tmp_path / "config.toml").write_text(config.to_toml())
-    again = read(Simulation, {}, str(tmp_path / "config.toml"))
+    again = SIMULATE.settings({}, str(tmp_path / "config.toml"))
     assert again == config.model_copy(update={"out": None})
 
 
@@ -133,7 +153,7 @@ def test_a_stack_of_matrices_is_a_field_of_heads(in_folder):
     rng = np.random.default_rng(0)
     Q, K, V = rng.normal(size=(3, 2, 3, 3))
     np.savez("heads.npz", Q=Q, K=K, V=V)
-    problem = build(read(Simulation, {"matrices": "heads.npz", "n": 5}))
+    problem = flow(matrices="heads.npz", n=5)
     x = np.asarray(problem.start.points)
     expected = 0
     for q, k, v in zip(Q, K, V, strict=True):
@@ -144,9 +164,37 @@ def test_a_stack_of_matrices_is_a_field_of_heads(in_folder):
 
 def test_drawn_weights_depend_on_the_seed_and_the_turn():
     words = {"weights": "goe", "schedule": "resampled", "period": 1, "time": 3, "n": 5}
-    one, again, other = (build(read(Simulation, words | {"seed": seed})).field for seed in (0, 0, 1))
+    one, again, other = (flow(**words, seed=seed).field for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.fields.interaction, again.fields.interaction)
     assert not np.allclose(one.fields.interaction, other.fields.interaction)
     assert not np.allclose(one.fields.interaction[0], one.fields.interaction[1])
     assert one.fields.interaction.shape == (3, 3, 3)
     np.testing.assert_allclose(one.jumps, [1.0, 2.0])
+
+
+def test_tokens_of_a_file_may_have_weights_and_positions_and_nothing_else(in_folder):
+    np.savez("sequence.npz", points=np.eye(3), positions=[0.1, 0.1, 0.9])
+    start = flow(init="sequence.npz", measure="sequence").start
+    np.testing.assert_allclose(start.positions, [0.1, 0.1, 0.9])
+    np.savez("misspelt.npz", points=np.eye(3), weight=np.ones(3))
+    assert "it holds ['points', 'weight']" in complaints({"init": "misspelt.npz"})[0]
+
+
+def test_a_product_has_the_size_of_its_factors():
+    start = flow(space="product", factors="sphere:2 ball:3:1.5", n=6).start
+    assert start.points.shape == (6, 5)
+    assert float(start.space.spaces[1].radius) == 1.5
+    np.testing.assert_allclose(np.linalg.norm(start.points[:, :2], axis=1), 1.0, rtol=1e-14)
+
+
+def test_the_rescaled_frame_is_the_flow_of_tokens_divided_by_their_growth():
+    """For V = I the rescaled tokens are `e^{-t} x`."""
+    words = {"space": "euclidean", "dim": 2, "n": 6, "beta": 1.0, "time": 1.0, "frames": 2}
+    plain, rescaled = (flow(**words, **frame).run().final.points for frame in ({}, {"frame": "rescaled"}))
+    np.testing.assert_allclose(rescaled, np.exp(-1) * plain, rtol=1e-6)  # two runs at tolerance 1e-8
+
+
+def test_a_law_by_its_height_has_the_mean_of_its_density():
+    start = flow(init="tilted", dim=3, n=40_000, seed=3).start
+    # The density 1 + z/2 has mean height 1/6; four standard errors of a height of variance 1/3.
+    assert abs(float(start.points[:, 0].mean()) - 1 / 6) < 4 * (1 / 3 / 40_000) ** 0.5

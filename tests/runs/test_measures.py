@@ -1,8 +1,5 @@
-"""Limits from a configuration: laws that tokens share with them, what a folder keeps of them, and what is refused."""
+"""Words for measures: what a folder keeps of them, the way back, and the laws that tokens share with their limits."""
 
-import json
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,107 +7,124 @@ import pytest
 import xarray
 
 import measureflow as mf
-from measureflow.flows.leg import leg
-from measureflow.runs import InputError, Simulation
-from measureflow.runs.build import build
-from measureflow.runs.compare import restored
-from measureflow.runs.config import LAWS, read
-from measureflow.runs.kinds import KINDS, finer, peaks
+from measureflow.runs import InputError
+from measureflow.runs.commands import command
+from measureflow.runs.densities import peaks
 from measureflow.runs.laws import SPREAD, blob
-from measureflow.runs.simulate import simulate
+from measureflow.runs.report import figure
+from measureflow.runs.vocabulary import LAWS, MEASURES
+from measureflow.runs.words import load
 
 SMALL = {
+    "particles": {"n": 5, "dim": 2},
+    "sequence": {"n": 5, "dim": 2},
     "gaussian": {"weights": "goe", "time": 0.2},
     "mixture": {"time": 0.2},
-    "circle": {"modes": 24, "time": 1.0},
-    "sphere": {"modes": 12, "time": 1.0},
+    "circle": {"modes": 24},
+    "cells": {"cells": 48},
+    "sphere": {"modes": 12},
+    "axial": {"dim": 4, "degree": 12, "beta": 2.0},
 }
 SIZES = {
+    "particles": {"token": 5, "coordinate": 2},
+    "sequence": {"token": 5, "coordinate": 2},
     "gaussian": {"coordinate": 2, "other": 2},
     "mixture": {"component": 5, "coordinate": 2, "other": 2},
     "circle": {"angle": 80},
+    "cells": {"angle": 48},
     "sphere": {"height": 20, "angle": 40},
+    "axial": {"height": 20},
 }
+SIMULATE = command("simulate")
+
+
+def flow(**words):
+    return SIMULATE.job(SIMULATE.settings(words)).flow
 
 
 @pytest.fixture(scope="module", params=SMALL)
 def run(request, tmp_path_factory):
-    """A finished small run of each limit."""
-    out = tmp_path_factory.mktemp("limits") / request.param
-    words = {"measure": request.param, "frames": 6, "frames_per_leg": 3, "verify": False, "out": str(out)} | SMALL[
-        request.param
-    ]
-    progress = simulate(read(Simulation, words))
-    return mf.runs.open(out), progress
+    """A finished small run of each measure."""
+    out = tmp_path_factory.mktemp("measures") / request.param
+    words = {"measure": request.param, "time": 0.5, "frames": 4, "frames_per_leg": 2, "verify": False, "out": str(out)}
+    return mf.runs.run("simulate", **(words | SMALL[request.param]))
 
 
-def test_a_limit_has_its_own_named_arrays(run):
-    data, kind = xarray.open_zarr(run[0].path / "data.zarr"), run[0].config.measure
-    assert dict(data.sizes) == {"time": 6} | SIZES[kind]
-    assert "points" not in data
-    for name, dimensions in KINDS[kind].dimensions.items():
+def test_every_measure_of_the_library_has_a_word():
+    kinds = {load(word.kind) for word in MEASURES.values()}
+    library = {thing for thing in vars(mf.measures).values() if isinstance(thing, type)}
+    assert {thing for thing in library if not thing.__name__.startswith("Abstract")} == kinds
+    assert set(SMALL) == set(MEASURES)
+
+
+def test_a_measure_has_its_own_named_arrays(run):
+    data = xarray.open_zarr(run.path / "data.zarr")
+    assert dict(data.sizes) == {"time": 4} | SIZES[run.word_name]
+    for name, dimensions in run.word.dimensions.items():
         assert data[name].dims == ("time", *dimensions)
     assert all(np.isfinite(values).all() for values in data.variables.values())
 
 
-def test_the_frames_of_a_limit_are_those_of_evolve(run):
-    problem, kind = build(run[0].config), KINDS[run[0].config.measure]
-    path = mf.evolve(problem.field, problem.start, problem.times)
-    for name, values in kind.frames(path.measures).items():
+def test_the_frames_are_those_of_evolve(run):
+    path = SIMULATE.job(run.config).flow.run()
+    for name, values in run.word.arrays(path.measures).items():
         # Legs restart the step control, so both are within the tolerance 1e-8 of the flow, over values of order one.
-        np.testing.assert_allclose(run[0].data[name], values, atol=1e-6)
+        np.testing.assert_allclose(run.data[name], values, atol=1e-6)
 
 
 def test_a_frame_becomes_the_measure_again(run):
-    again, kind = restored(run[0], -1), KINDS[run[0].config.measure]
-    for name, values in kind.frames(run[1].final).items():
-        np.testing.assert_allclose(kind.frames(again)[name], values, atol=1e-12)  # transforms there and back
+    again = run.at(-1)
+    assert type(again) is load(run.word.kind)
+    for name, values in run.word.arrays(again).items():
+        np.testing.assert_allclose(values, run.data[name].values[-1], atol=1e-12)  # transforms there and back
 
 
-def test_a_limit_continues_from_its_state_to_the_same_bits(run, tmp_path):
-    problem, kind = build(run[0].config), KINDS[run[0].config.measure]
-    first = leg(problem.field, problem.start, problem.times[0], problem.times[:3], problem.solver)
-    eqx.tree_serialise_leaves(tmp_path / "state.eqx", first.final)
-    state = eqx.tree_deserialise_leaves(tmp_path / "state.eqx", problem.start)
-    again = leg(problem.field, state, first.outcome.time, problem.times[3:6], problem.solver)
-    for name, values in kind.frames(again.measures).items():
-        np.testing.assert_array_equal(values, run[0].data[name][3:6])
-    assert json.loads((run[0].path / "commit.json").read_text()) == {"frames": 6, "state": "state-6.eqx"}
+def test_every_measure_has_a_title_series_rows_and_a_figure(run):
+    assert run.title[0].isupper() or run.title[0].isdigit()
+    assert set(run.info["series"]) <= {str(name) for name in run.data}
+    assert all(np.isfinite(series.values).all() and series.label for series in run.series.values())
+    assert len(run.table.rows) > 3
+    drawn = figure(run)
+    assert len(drawn.axes) >= 3
+    assert drawn.get_suptitle().startswith(run.title[:20])
 
 
-def test_a_run_of_a_limit_can_be_repeated_from_its_configuration(run):
-    again = read(Simulation, {}, str(run[0].path / "config.toml"))
-    assert again == run[0].config
-    for one, other in zip(jax.tree.leaves(build(again).start), jax.tree.leaves(run[1].start), strict=True):
-        np.testing.assert_array_equal(one, other)
+def test_a_run_can_be_repeated_from_its_configuration(run):
+    again = SIMULATE.settings({}, str(run.path / "config.toml"))
+    assert again == run.config
+    one, other = (SIMULATE.job(config).flow.start for config in (again, run.config))
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_blow_up_of_a_gaussian_is_a_result_with_its_time(tmp_path):
-    progress = simulate(read(Simulation, {"measure": "gaussian", "frames": 24, "out": str(tmp_path / "run")}))
-    run = mf.runs.open(tmp_path / "run")
-    assert run.info["outcome"].startswith("Blew up at t = 0.5")
-    # Σ' = 2 beta Σ² from the identity at beta = 1 blows up at 1/2; the issue asks for 1e-6 relative.
-    np.testing.assert_allclose(run.info["stats"]["blow_up_time"], 0.5, rtol=1e-6)
-    assert run.frames == len(progress.times) == 12  # the last at 11/23
+    run = mf.runs.run("simulate", measure="gaussian", frames=24, out=str(tmp_path / "run"))
+    assert run.outcome.startswith("Blew up at t = 0.5")
+    assert run.finished
+    assert not run.ok
+    # Σ' = 2 beta Σ² from the identity at beta = 1 blows up at 1/2; 1e-6 relative is what a user may ask.
+    np.testing.assert_allclose(run.stats["blow_up_time"], 0.5, rtol=1e-6)
+    assert run.frames == len(run.times) == 12  # the last at 11/23
     assert np.isfinite(run.data["cov"]).all()
-    closed = 1 / (1 - 2 * run.data.time.values)
+    closed = 1 / (1 - 2 * run.times)
     # The tolerance 1e-8 of some dozens of steps, grown by the factor 1/(1 - 2t) = 23 of the last frame.
     np.testing.assert_allclose(run.data["cov"][:, 0, 0], closed, rtol=1e-5)
-    np.testing.assert_allclose(run.data.spread, np.sqrt(2 * closed), rtol=1e-5)
-    np.testing.assert_allclose(run.data["rank"], 2.0, rtol=1e-12)
+    np.testing.assert_allclose(run.series["spread"].values, np.sqrt(2 * closed), rtol=1e-5)
+    np.testing.assert_allclose(run.series["rank"].values, 2.0, rtol=1e-12)
 
 
 SAME_LAW = [("gaussian", "gaussian"), ("mixture", "clusters"), ("mixture", "gaussian"), *(
-    (kind, law) for kind in ("circle", "sphere") for law in LAWS
+    (kind, law) for kind in ("circle", "cells", "sphere") for law in LAWS
 )]  # fmt: skip
 
 
 @pytest.mark.parametrize(("measure", "init"), SAME_LAW)
 def test_tokens_are_a_sample_of_the_law_that_the_limit_starts_from(measure, init):
     n = 200_000
-    limit = build(read(Simulation, {"measure": measure, "init": init, "seed": 4}))
-    words = {"n": n, "init": init, "seed": 4, "space": limit.config.space, "dim": limit.config.dim, "beta": 1.0}
-    tokens = build(read(Simulation, words)).start
+    asked = SIMULATE.settings({"measure": measure, "init": init, "seed": 4})
+    limit = MEASURES[measure].start(asked)
+    words = {"n": n, "init": init, "seed": 4, "space": asked.space, "dim": asked.dim, "beta": 1.0}
+    tokens = MEASURES["particles"].start(SIMULATE.settings(words))
 
     def features(x):  # low moments, which tell these laws apart
         return jnp.concatenate([x, jnp.outer(x, x).ravel(), x**3, x**4])
@@ -119,8 +133,9 @@ def test_tokens_are_a_sample_of_the_law_that_the_limit_starts_from(measure, init
     spread = np.asarray(f.std(0)) / np.sqrt(n)
     # Five standard errors, for some twenty numbers in eleven cases: a failure by chance has probability 1e-4.
     # Tokens of ripples are drawn within cells of a grid: 5e-4 is the square of the width of a cell.
-    bound = 5 * spread + (5e-4 if init == "ripples" else 1e-12)
-    assert (np.abs(f.mean(0) - limit.start.expect(features)) <= bound).all()
+    # Cells see features at their middles: 512 of them are off by the square of the width too, 2e-5.
+    bound = 5 * spread + (5e-4 if init == "ripples" else 2e-5 if measure == "cells" else 1e-12)
+    assert (np.abs(f.mean(0) - limit.expect(features)) <= bound).all()
 
 
 @pytest.mark.parametrize("dim", [2, 3])
@@ -138,18 +153,19 @@ def test_peaks_are_counted_around_the_circle():
     angles = 2 * np.pi * np.arange(90) / 90
     values = np.stack([1 + np.cos(k * angles) for k in range(5)]) / (2 * np.pi)
     values[0] = 1 / (2 * np.pi)
-    np.testing.assert_array_equal(peaks(values), [0, 1, 2, 3, 4])
+    assert [peaks(row) for row in values] == [0, 1, 2, 3, 4]
 
 
-def test_a_finer_map_is_the_same_density():
+def test_a_finer_map_is_the_same_density(tmp_path):
     def height(x):
         return (1 + 0.5 * x[:, 0] * x[:, 1] + 0.3 * x[:, 2]) / (4 * jnp.pi)
 
     coarse, fine = (mf.SphereDensity.from_function(height, degree) for degree in (4, 12))
-    frame = np.asarray(coarse.values).reshape(coarse.grid.latitudes, -1)
-    values, heights = finer(np.stack([frame, frame]), 4)
-    np.testing.assert_allclose(values[1].ravel(), fine.values, atol=1e-14)
-    np.testing.assert_array_equal(heights, fine.grid.z)
+    still = mf.Flow(mf.SoftmaxAttention.isotropic(3, 0.0), coarse, [0.0, 1e-3])
+    run = mf.runs.record(still, tmp_path / "run", verify=False)
+    drawn = run.word.drawn(run, 0)
+    np.testing.assert_allclose(drawn["density"].ravel(), fine.values, atol=1e-14)
+    np.testing.assert_array_equal(drawn["height"], fine.grid.z)
 
 
 def test_limits_start_from_files(tmp_path, monkeypatch):
@@ -159,20 +175,19 @@ def test_limits_start_from_files(tmp_path, monkeypatch):
     np.savetxt("circle.csv", np.full(9, 1 / (2 * np.pi)))
     np.savez("sphere.npz", density=mf.SphereDensity.uniform(6).values)
     gaussian, mixture, circle = (
-        build(read(Simulation, {"measure": kind, "init": file})).start
+        flow(measure=kind, init=file).start
         for kind, file in (("gaussian", "gaussian.npz"), ("mixture", "mixture.npz"), ("circle", "circle.csv"))
     )
     np.testing.assert_allclose(gaussian.cov, np.diag([1.0, 2.0, 3.0]), rtol=1e-14)
     np.testing.assert_allclose(mixture.weights, [0.25, 0.75], rtol=1e-14)
     assert circle.modes == 4
-    sphere = build(read(Simulation, {"measure": "sphere", "init": "sphere.npz", "modes": 6})).start
+    sphere = flow(measure="sphere", init="sphere.npz", modes=6).start
     np.testing.assert_allclose(sphere.values, 1 / (4 * np.pi), rtol=1e-12)
 
 
 def test_noise_on_a_limit_takes_any_solver(tmp_path):
     words = {"measure": "circle", "modes": 8, "beta": 0, "noise": 0.5, "time": 1, "frames": 3, "verify": False}
-    simulate(read(Simulation, words | {"out": str(tmp_path / "run")}))
-    data = mf.runs.open(tmp_path / "run").data
+    data = mf.runs.run("simulate", **words, out=str(tmp_path / "run")).data
     moments = np.fft.rfft(data.density.values)[:, 2] * (2 * np.pi / data.sizes["angle"])
     # The heat equation alone takes mode k to e^{-T k² t}; the drift from a mean of length 0.03 changes it by some percent.
     np.testing.assert_allclose(abs(moments[-1] / moments[0]), np.exp(-0.5 * 4), rtol=0.2)
@@ -181,7 +196,7 @@ def test_noise_on_a_limit_takes_any_solver(tmp_path):
 
 BAD = {
     "tokens of a limit": ({"measure": "circle", "n": 5}, "no tokens, which `n` would need"),
-    "two wishes": ({"measure": "sphere", "movie": True, "merge": 0.1}, "`merge` and `movie` would need"),
+    "two wishes": ({"measure": "sphere", "movie": True, "merge": 0.1}, "`movie` and `merge` would need"),
     "masked": ({"measure": "mixture", "mask": "causal"}, "`mask` would need"),
     "layers": ({"measure": "gaussian", "layers": 3}, "`layers` would need"),
     "hardmax": ({"measure": "circle", "attention": "hardmax"}, "hardmax picks a token"),
@@ -196,7 +211,7 @@ BAD = {
     "flat ripples": ({"init": "ripples", "space": "euclidean"}, "on the circle or the usual sphere"),
     "ripples in four dimensions": ({"init": "ripples", "dim": 4}, "on the circle or the usual sphere"),
     "not affine": ({"measure": "gaussian", "attention": "sigmoid"}, "`--closure` does that"),
-    "too few modes": ({"measure": "sphere", "init": "clusters", "modes": 4}, "are too few for the law 'clusters'"),
+    "too few modes": ({"measure": "sphere", "init": "clusters", "modes": 4}, "`modes` 4 are too few"),
     "unknown kind": ({"measure": "gausian"}, "did you mean 'gaussian'?"),
 }
 
@@ -204,7 +219,7 @@ BAD = {
 @pytest.mark.parametrize(("words", "expected"), BAD.values(), ids=BAD.keys())
 def test_bad_limits_get_a_sentence(words, expected):
     with pytest.raises(InputError) as caught:
-        build(read(Simulation, words))
+        flow(**words)
     (sentence,) = caught.value.sentences
     assert expected in sentence
 
@@ -223,5 +238,5 @@ BAD_FILES = {
 def test_bad_files_of_limits_get_a_sentence(measure, held, expected, tmp_path):
     np.savez(tmp_path / "start.npz", **held)
     with pytest.raises(InputError) as caught:
-        build(read(Simulation, {"measure": measure, "init": str(tmp_path / "start.npz")}))
+        flow(measure=measure, init=str(tmp_path / "start.npz"))
     assert expected in str(caught.value)

@@ -1,0 +1,158 @@
+"""Runs side by side, as a user meets them."""
+
+import numpy as np
+import pytest
+from measureflow.runs.compare import compare
+from PIL import Image
+
+import measureflow as mf
+from measureflow.cli import main
+
+FLAT = {"beta": 0.3, "time": 0.2, "frames": 3, "verify": False}
+ROUND = {"beta": 1.0, "time": 0.2, "frames": 3, "verify": False, "init": "clusters"}
+RUNS = {
+    "gaussian": FLAT | {"measure": "gaussian"},
+    "gaussian-tokens": FLAT | {"space": "euclidean", "dim": 2, "init": "gaussian", "n": 400},
+    "mixture": FLAT | {"measure": "mixture"},
+    "mixture-tokens": FLAT | {"space": "euclidean", "dim": 2, "init": "clusters", "n": 400},
+    "circle": ROUND | {"measure": "circle", "modes": 32},
+    "circle-tokens": ROUND | {"dim": 2, "n": 400},
+    "sphere": ROUND | {"measure": "sphere", "modes": 32},
+    "sphere-tokens": ROUND | {"n": 400},
+    "cells": ROUND | {"measure": "cells", "cells": 128},
+    "sequence": ROUND | {"measure": "sequence", "dim": 2, "n": 400},
+    "shorter": ROUND | {"dim": 2, "n": 400, "time": 0.15, "frames": 4},
+    "coarser": ROUND | {"dim": 2, "n": 400, "solver": "euler", "dt": 0.05},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    for name, words in RUNS.items():
+        mf.runs.run("simulate", **words, out=str(folder / name))
+    few = {"data": "f2", "heads": 2, "time": 0.03, "frames": 3, "out": str(folder / "training")}
+    mf.runs.run("train heads", **few)
+    mf.runs.run("train heads", **few | {"optimiser": "descent", "out": str(folder / "descent")})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(runs)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def complaint(capsys, *words):
+    assert main(["compare", *words]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "mixture", "circle", "sphere"])
+def test_tokens_are_drawn_over_their_limit_with_the_distance(kind, tmp_path, capsys):
+    picture = tmp_path / "picture.png"
+    assert main(["compare", f"{kind}-tokens", kind, "--out", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    for word in ("measure", "particles", kind, "last common frame", "drawn from the limit", "picture"):
+        assert word in printed
+    with Image.open(picture) as drawn:
+        assert min(drawn.size) > 1000
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "mixture", "circle", "sphere"])
+def test_tokens_are_as_near_to_their_limit_as_a_sample(kind):
+    (found,) = compare(f"{kind}-tokens", kind).distances
+    np.testing.assert_allclose(found.times, [0.0, 0.1, 0.2])
+    # At these short times the tokens are still a sample: distances agree up to chance, which is up to a factor of two
+    # for each side where blobs get more or less than their share.
+    assert (found.values < 4 * found.sampling).all()
+    assert (found.sampling < 4 * found.values).all()
+
+
+def test_the_distance_of_a_gaussian_is_that_of_moments():
+    (found,) = compare("gaussian", "gaussian-tokens").distances
+    tokens = mf.runs.open("gaussian-tokens").data.points.values[-1]
+    limit = mf.runs.open("gaussian").final
+    fitted = mf.Gaussian(tokens.mean(0), np.cov(tokens.T, bias=True))
+    # Two ways to the same closed form, roots of a number of size 0.01 known to rounding 1e-15.
+    np.testing.assert_allclose(found.values[-1], mf.transport.wasserstein(fitted, limit), rtol=1e-9)
+
+
+def test_runs_of_one_kind_differ_by_their_frames(capsys):
+    found = compare("circle-tokens", "coarser")
+    (distance,) = found.distances
+    one, other = (mf.runs.open(name).data.points.values for name in ("circle-tokens", "coarser"))
+    np.testing.assert_array_equal(distance.values, np.abs(one - other).max((1, 2)))
+    # Euler: dt times half the acceleration, over a time 0.2
+    assert distance.values[0] == 0 < distance.values[-1] < 0.01
+    assert [row[0] for row in found.settings] == ["solver", "dt"]
+    assert distance.sampling is None
+    assert main(["compare", "circle-tokens", "coarser"]) == 0
+    assert "largest difference of the frames" in capsys.readouterr().out
+    with Image.open("compare.png") as drawn:
+        assert min(drawn.size) > 1000
+
+
+def test_cells_are_near_the_density_by_moments():
+    (found,) = compare("circle", "cells").distances
+    # Averages over 128 cells against values at points: second order in their width, 2.4e-3, at the 1000 quantiles.
+    assert found.values.max() < 0.01
+
+
+def test_many_tokens_are_compared_by_weight_and_not_by_their_order(tmp_path):
+    """The distance of more tokens than the simplex method takes is that of a sample, however they are sorted."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3000, 3))
+    points = points[np.argsort(points[:, 0])]
+    still = mf.Perceptron(np.zeros((3, 1)), np.zeros((1, 3)), [0.0])
+    for name, cloud in (("sorted", points), ("mixed", rng.permutation(points)[:2999])):
+        start = mf.Particles(mf.Euclidean(3), cloud)
+        mf.runs.record(mf.Flow(still, start, [0.0, 1.0]), tmp_path / name, verify=False)
+    (found,) = compare(tmp_path / "sorted", tmp_path / "mixed").distances
+    assert found.values.max() < 0.6  # of samples of 1000 in three dimensions; the first 1000 would be 1.6 apart
+
+
+def test_several_variants_are_one_figure_with_a_column_each(tmp_path, capsys):
+    names = ["circle-tokens", "coarser", "sequence"]
+    found = compare(*names)
+    assert len(found.distances) == 2
+    assert all(len(row) == 4 for row in (*found.settings, *found.results))
+    from measureflow.runs.comparison import figure
+
+    drawn = figure(found)
+    assert [ax.get_title().split(",")[0] for ax in drawn.axes[:3]] == names
+    energy = next(ax for ax in drawn.axes if ax.get_ylabel() == "interaction energy E")
+    assert [text.get_text() for text in energy.get_legend().get_texts()] == names
+    assert main(["compare", *names, "--out", str(tmp_path / "three.pdf")]) == 0
+    assert "sequence" in capsys.readouterr().out
+
+
+def test_training_runs_are_compared_by_their_risks(tmp_path, capsys):
+    assert main(["compare", "training", "descent", "--out", str(tmp_path / "heads.png")]) == 0
+    printed = capsys.readouterr().out
+    for word in ("optimiser", "sgd", "descent", "risk"):
+        assert word in printed
+
+
+def test_runs_of_different_spaces_share_their_curves_but_no_distance():
+    found = compare("circle", "sphere")
+    assert found.distances == [None]
+    assert "energy" in found.shared
+
+
+def test_only_frames_of_one_time_are_compared():
+    (found,) = compare("circle", "shorter").distances
+    np.testing.assert_allclose(found.times, [0.0, 0.1])
+
+
+def test_a_gaussian_and_a_mixture_are_compared_without_tokens(tmp_path, capsys):
+    assert main(["compare", "gaussian", "mixture", "--out", str(tmp_path / "limits.png")]) == 0
+    assert "drawn from the limit" not in capsys.readouterr().out
+
+
+def test_bad_input_gets_a_sentence(capsys, tmp_path):
+    assert "'nowhere' is not a run folder" in complaint(capsys, "circle", "nowhere")
+    assert "takes at least two run folders; got 1" in complaint(capsys, "circle")
+    assert "`out` must end in .png" in complaint(capsys, "circle", "circle-tokens", "--out", "picture.doc")
+    assert "there is no folder 'none'" in complaint(capsys, "circle", "circle-tokens", "--out", "none/picture.png")
+    assert "`runs`" in complaint(capsys)

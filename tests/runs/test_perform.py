@@ -1,0 +1,231 @@
+"""One loop for every run: it reports, stops, goes on to the same bits, and says what happened to it."""
+
+import errno
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import measureflow as mf
+from measureflow.runs import InputError
+from measureflow.runs.commands import command
+from measureflow.runs.folder import RunFolder, StorageError
+from measureflow.runs.perform import Interrupted, perform
+
+TOKENS = {"n": 6, "dim": 2, "time": 1.0, "frames": 6, "frames_per_leg": 2, "beta": 4.0}
+HEADS = {"data": "f2", "heads": 3, "time": 0.05, "step": 0.01, "frames": 6, "frames_per_leg": 2}
+KINDS = {
+    "tokens": ("simulate", TOKENS),
+    "causal": ("simulate", TOKENS | {"mask": "causal", "alibi": 1.0}),
+    "noise": ("simulate", TOKENS | {"noise": 0.1, "solver": "euler", "dt": 0.05}),
+    "layers": ("simulate", {"n": 6, "layers": 5, "frames_per_leg": 2, "time": 1.0}),
+    "merging": ("simulate", TOKENS | {"merge": 1e-2, "time": 20.0}),
+    "sinkhorn": ("simulate", TOKENS | {"attention": "sinkhorn", "beta": 1.0}),
+    "schedule": ("simulate", TOKENS | {"weights": "goe", "schedule": "resampled", "period": 0.3}),
+    "sequence": ("simulate", TOKENS | {"measure": "sequence"}),
+    "gaussian": ("simulate", {"measure": "gaussian", "beta": 0.3, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
+    "mixture": ("simulate", {"measure": "mixture", "beta": 0.3, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
+    "circle": ("simulate", {"measure": "circle", "modes": 16, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
+    "noisy circle": (
+        "simulate", {"measure": "circle", "modes": 16, "frames": 6, "frames_per_leg": 2, "time": 0.5, "noise": 0.1},
+    ),
+    "cells": ("simulate", {"measure": "cells", "cells": 32, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
+    "sphere": ("simulate", {"measure": "sphere", "modes": 12, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
+    "axial": ("simulate", {"measure": "axial", "degree": 12, "beta": 2.0, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
+    "sgd": ("train heads", HEADS),
+    "momentum": ("train heads", HEADS | {"optimiser": "momentum"}),
+    "adam": ("train heads", HEADS | {"optimiser": "adam"}),
+    "langevin": ("train heads", HEADS | {"optimiser": "langevin"}),
+}  # fmt: skip
+
+
+class Broken(Exception):  # noqa: N818
+    """What ends a run in the middle, as a kill would."""
+
+
+def broken_after(frames):
+    def watch(job, state):
+        if state.frames >= frames:
+            raise Broken
+
+    return watch
+
+
+def flow(n=5, beta=4.0):
+    start = mf.Particles.iid(mf.Sphere(2), n, key=0)
+    return mf.Flow(mf.SoftmaxAttention.isotropic(2, beta), start, np.linspace(0, 1, 6), mf.Heun(0.1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broken_run_goes_on_to_the_same_bits(kind, tmp_path):
+    name, words = KINDS[kind]
+    words = words | ({"verify": False} if name == "simulate" else {})
+    job = command(name).job(command(name).settings(words))
+    whole = perform(job, tmp_path / "whole")
+    with pytest.raises(Broken):
+        perform(job, tmp_path / "broken", watch=broken_after(2))
+    assert mf.runs.open(tmp_path / "broken").frames == 2
+    run = mf.runs.resume(tmp_path / "broken")
+    assert run.finished
+    assert (run.outcome, run.frames) == (whole.outcome, whole.frames) == (whole.outcome, 6)
+    for field in (*whole.word.dimensions, "time", *whole.series):
+        np.testing.assert_array_equal(run.data[field].values, whole.data[field].values, err_msg=field)
+    assert run.stats == whole.stats
+
+
+def test_the_error_estimate_of_a_run_that_went_on_is_that_of_the_whole(tmp_path):
+    whole = mf.runs.record(flow(), tmp_path / "whole", frames_per_leg=2)
+    with pytest.raises(Broken):
+        mf.runs.record(flow(), tmp_path / "broken", frames_per_leg=2, watch=broken_after(4))
+    run = mf.runs.record(flow(), tmp_path / "broken", resume=True, frames_per_leg=2)
+    assert run.stats == whole.stats
+    assert run.stats["error"] > 0
+
+
+def test_a_finished_run_stays_as_it_is(tmp_path):
+    run = mf.runs.record(flow(), tmp_path / "run")
+    before = (run.path / "run.json").read_text()
+    mf.runs.record(flow(), tmp_path / "run", resume=True)
+    assert (run.path / "run.json").read_text() == before
+
+
+def test_another_flow_does_not_go_on_in_the_folder(tmp_path):
+    with pytest.raises(Broken):
+        mf.runs.record(flow(), tmp_path / "run", watch=broken_after(2), frames_per_leg=2)
+    for other, words in ((flow(beta=4.1), {}), (flow(n=6), {}), (flow(), {"frames_per_leg": 3})):
+        with pytest.raises(InputError, match="cannot go on: its flow was"):
+            mf.runs.record(other, tmp_path / "run", resume=True, **({"frames_per_leg": 2} | words))
+
+
+def test_a_changed_input_is_said_when_a_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("tokens.npz", points=np.eye(2))
+    settings = command("simulate").settings({"init": "tokens.npz", "time": 1.0, "frames": 6, "frames_per_leg": 2})
+    with pytest.raises(Broken):
+        perform(command("simulate").job(settings), "run", watch=broken_after(2))
+    np.savez("tokens.npz", points=-np.eye(2))
+    with pytest.raises(InputError, match="The settings, the inputs"):
+        mf.runs.resume("run")
+
+
+def test_the_watcher_sees_the_start_and_every_leg(tmp_path):
+    seen = []
+    mf.runs.record(flow(), tmp_path / "run", frames_per_leg=2, watch=lambda job, state: seen.append(state.frames))
+    assert seen == [0, 2, 4, 6]
+
+
+def test_a_live_run_is_locked_and_a_second_process_is_refused(tmp_path):
+    refused = []
+
+    def watch(job, state):
+        if state.frames == 2:
+            assert mf.runs.open(tmp_path / "run").alive
+            with pytest.raises(InputError, match="being written by another process") as caught:
+                mf.runs.record(flow(), tmp_path / "run", resume=True, frames_per_leg=2)
+            refused.append(caught.value)
+            with pytest.raises(InputError, match="being written by another process"):
+                mf.runs.record(flow(), tmp_path / "run", force=True, frames_per_leg=2)
+
+    run = mf.runs.record(flow(), tmp_path / "run", frames_per_leg=2, watch=watch)
+    assert len(refused) == 1
+    assert run.frames == 6
+    assert not run.alive
+
+
+def test_a_run_that_died_says_so(tmp_path):
+    with pytest.raises(Broken):
+        mf.runs.record(flow(), tmp_path / "run", watch=broken_after(2), frames_per_leg=2)
+    run = mf.runs.open(tmp_path / "run")
+    assert not run.alive
+    assert run.outcome.startswith("Killed after 2 of 6 frames; `measureflow resume")
+
+
+def test_an_interruption_finishes_what_there_is(tmp_path):
+    def watch(job, state):
+        if state.frames == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        mf.runs.record(flow(), tmp_path / "run", watch=watch, frames_per_leg=2)
+    run = mf.runs.open(caught.value.path)
+    assert run.outcome.startswith("Interrupted after 4 of 6 frames; `measureflow resume")
+    assert not run.finished
+    # The error at the time reached: a flow that ends there has the same.
+    shorter = flow()
+    path = mf.evolve(shorter.field, shorter.start, shorter.times[:4], shorter.solver, verify=True)
+    np.testing.assert_allclose(run.stats["error"], path.stats["error"], rtol=1e-6)
+    assert mf.runs.record(flow(), tmp_path / "run", resume=True, frames_per_leg=2).ok
+
+
+def test_an_interruption_reaches_a_leg_that_takes_long(tmp_path):
+    """The leg sleeps in its thread; the interruption does not wait for it."""
+
+    class Slow:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            time.sleep(60)
+
+    from measureflow.runs.perform import in_thread
+
+    timer = threading.Timer(0.2, lambda: __import__("_thread").interrupt_main())
+    timer.start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        next(in_thread(Slow()))
+    assert time.monotonic() - begun < 30
+
+
+def test_a_full_disk_is_an_outcome_and_the_run_goes_on_when_there_is_room(tmp_path, monkeypatch):
+    append = RunFolder.append
+
+    def full(self, times, *rest):
+        if self.frames >= 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(self, times, *rest)
+
+    monkeypatch.setattr(RunFolder, "append", full)
+    with pytest.raises(StorageError, match=r"Stopped after 2 of 6 frames: No space left on device. Make room"):
+        mf.runs.record(flow(), tmp_path / "run", frames_per_leg=2)
+    assert "No space left" in mf.runs.open(tmp_path / "run").outcome
+    monkeypatch.undo()
+    whole = mf.runs.record(flow(), tmp_path / "whole", frames_per_leg=2)
+    run = mf.runs.record(flow(), tmp_path / "run", resume=True, frames_per_leg=2)
+    np.testing.assert_array_equal(run.data.points, whole.data.points)
+
+
+def test_a_disk_that_is_full_at_the_start_leaves_no_folder(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "keep", full)
+    with pytest.raises(InputError, match=r"`out`: cannot write .* No space left"):
+        mf.runs.record(flow(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_heads_that_become_too_stiff_end_the_run_with_the_limit(tmp_path):
+    words = {"data": "f2", "optimiser": "descent", "step": 0.9, "time": 90.0, "heads": 2, "scale": 0.05}
+    run = mf.runs.run("train heads", **words, frames=20, frames_per_leg=4, out=str(tmp_path / "run"))
+    assert run.finished
+    assert not run.ok
+    assert "is beyond the stability limit" in run.outcome
+    assert run.frames < 20
+
+
+def test_rerun_gives_the_same_frames_in_another_folder(tmp_path):
+    words = KINDS["noise"][1] | {"verify": False}
+    one = mf.runs.run("simulate", **words, out=str(tmp_path / "one"))
+    other = mf.runs.rerun(tmp_path / "one", str(tmp_path / "other"))
+    np.testing.assert_array_equal(one.data.points, other.data.points)
+    with pytest.raises(InputError, match="the folder of the run itself"):
+        mf.runs.rerun(tmp_path / "one", str(tmp_path / "one"))
+
+
+def test_a_recorded_flow_is_only_resumed_from_python(tmp_path):
+    with pytest.raises(Broken):
+        mf.runs.record(flow(), tmp_path / "run", watch=broken_after(2), frames_per_leg=2)
+    with pytest.raises(InputError, match=r"mf.runs.record\(flow, path, resume=True\)"):
+        mf.runs.resume(tmp_path / "run")
