@@ -26,7 +26,6 @@ from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import Trajectory
 from measureflow.measures import AbstractMeasure
 from measureflow.sums import AbstractEngine, Auto
-from measureflow.sums.choice import BELOW_PAIRS
 
 
 def evolve(
@@ -91,7 +90,10 @@ def prepared(
 def _summed(mu: Any, solver: AbstractSolver) -> Any:
     """A measure whose sums, where they have an error of their own, keep a hundredth of the tolerance of the solver."""
     engine = getattr(mu, "engine", None)
-    if not (isinstance(engine, Auto) and isinstance(solver, AbstractTolerance)) or mu.engine_name not in BELOW_PAIRS:
+    if not (isinstance(engine, Auto) and isinstance(solver, AbstractTolerance)):
+        return mu
+    n, d = mu.points.shape
+    if engine.pick(n, n, d, mu.points.dtype).exact:
         return mu
     rtol = solver.rtol
     return mu.using(engine.within(float(rtol) / 100 if rtol is not None and checks.concrete(rtol) else None))

@@ -13,7 +13,6 @@ from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
 from measureflow.spaces import AbstractSpace, Euclidean
 from measureflow.sums import AbstractEngine, Attended, Auto
-from measureflow.sums.choice import name
 
 
 @final
@@ -102,7 +101,7 @@ class Particles(AbstractMeasure):
     def engine_name(self) -> str:
         """The engine that does the sums of the tokens over themselves."""
         n, d = self.points.shape
-        return name(self.engine, n, d, self.points.dtype)
+        return self.engine.pick(n, n, d, self.points.dtype).name
 
     def push(self, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> "Particles":
         """The image of the tokens under a map of one point; it may leave the space."""

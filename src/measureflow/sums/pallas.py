@@ -9,7 +9,7 @@ Many coordinates, float32: scores and moments are products of tiles on the tenso
 """
 
 import functools
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.costs import Cost
+from measureflow.sums.registry import register
 
 LOG2E = float(np.log2(np.e))
 LANES, QUERIES, CHUNK = 32, 8, 2**14
@@ -47,6 +49,7 @@ def available() -> bool:
     return jax.default_backend() == "gpu"
 
 
+@register
 @final
 class Pallas(AbstractEngine):
     """All pairs on an NVIDIA GPU: up to 8 coordinates in float32 and float64, up to 128 in float32; others go through blocks.
@@ -55,8 +58,24 @@ class Pallas(AbstractEngine):
     small cloud. Derivatives are those of the blockwise sum. `interpret` runs the kernels step by step on any device, for tests.
     """
 
+    exact: ClassVar[bool] = True
+    batches: ClassVar[bool] = False
+    costs: ClassVar[dict[str, Cost]] = {
+        "gpu float32": Cost(3e-5, 2e-13, 6e-14),
+        "gpu float64": Cost(3e-5, 1.3e-12, 1e-13),
+    }
     tolerance: float = eqx.field(static=True, default=1e-5)
     interpret: bool = eqx.field(static=True, default=False)
+
+    @classmethod
+    def available(cls) -> bool:
+        """On a GPU."""
+        return available()
+
+    @classmethod
+    def serving(cls, sum: KernelSum) -> "Pallas | None":
+        """Sums of as many coordinates as a tile has room for."""
+        return cls() if sum.d <= MOST.get(sum.dtype, 0) else None
 
     def __check_init__(self):
         if not (self.interpret or available()):
