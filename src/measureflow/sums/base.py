@@ -25,12 +25,14 @@ FEW_PAIRS = 2**14
 """Up to so many, pairs are held at once: few kernels are worth their call."""
 
 
-def declared(kind: type, *names: str) -> None:
-    """Refuse a class that leaves open what it must say of itself, unless it is abstract by name."""
-    missing = [name for name in names if not hasattr(kind, name)]
+def declared(kind: type, base: type, *names: str) -> None:
+    """Refuse a class that leaves open what its base wants to be told, unless it is abstract by name."""
+    told = {name for parent in kind.__mro__[: kind.__mro__.index(base)] for name in vars(parent)}
+    missing = [f"`{name}: ClassVar[bool]`" for name in names if name not in told]
     if missing and not kind.__name__.startswith("Abstract"):
-        wanted = ", ".join(f"`{name}: ClassVar[bool]`" for name in missing)
-        raise TypeError(f"The class `{kind.__name__}` must declare {wanted}; its base class says what that means.")
+        raise TypeError(
+            f"The class `{kind.__name__}` must declare {', '.join(missing)}; `{base.__name__}` says what that means."
+        )
 
 
 class Attended(NamedTuple):
@@ -80,7 +82,7 @@ class AbstractEngine(eqx.Module):
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
         cls.name = cls.__name__.lower()
-        declared(cls, "exact", "batches")
+        declared(cls, AbstractEngine, "exact", "batches")
 
     @classmethod
     def available(cls) -> bool:
