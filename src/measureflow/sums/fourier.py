@@ -17,6 +17,7 @@ from jaxtyping import Array
 
 from measureflow.sums import series as sums
 from measureflow.sums.costs import Cost
+from measureflow.sums.native import constants
 from measureflow.sums.registry import register
 
 
@@ -52,9 +53,9 @@ CIRCLE = sums.Series(
     shares=lambda top: np.ones(2 * top + 2),
     tops=(48, 200, 960),
     target="measureflow_modes",
-    longest=1e4,
-    part=1e-5,
-    roundings=(2.0, 1.0),
+    longest=constants.CIRCLE_LONGEST,
+    part=constants.CIRCLE_PART,
+    roundings=constants.CIRCLE_ROUNDINGS,
 )
 
 

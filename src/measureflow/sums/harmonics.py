@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from measureflow.sums import series as sums
 from measureflow.sums.costs import Cost
+from measureflow.sums.native import constants
 from measureflow.sums.registry import register
 
 
@@ -74,9 +75,9 @@ SPHERE = sums.Series(
     shares=_shares,
     tops=(16, 40, 140),
     target="measureflow_sphere",
-    longest=256.0,
-    part=1e-4,
-    roundings=(4.0, 4.0),
+    longest=constants.SPHERE_LONGEST,
+    part=constants.SPHERE_PART,
+    roundings=constants.SPHERE_ROUNDINGS,
 )
 
 

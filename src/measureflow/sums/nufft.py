@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, PyTree
 from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
+from measureflow.sums.native.constants import SCORE_ROUNDINGS
 from measureflow.sums.registry import register
 
 MOST_COORDINATES = 3
@@ -122,7 +123,7 @@ def _by_gaussians(reach: float, tolerance: float, a: Array, y: Array, w: Array) 
     mass, slope = _gauss(_modes(reach, precision), precision, b, weights, x, z)
     log_mass = top + 0.5 * b * jnp.sum(x**2, 1) + jnp.log(mass)
     mean = radius * (x + slope / (b * mass)[:, None])
-    allowed = jnp.maximum(tolerance, 10 * float(jnp.finfo(kind).eps) * (1 + scores))
+    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(kind).eps) * (1 + scores))
     # The nearest periodic image lies sqrt(2 l / b) beyond the ball and pulls the mean by its distance.
     error = MARGIN * precision * (1 + jnp.sqrt(-2 * math.log(precision) / b)) * weights.sum()
     missed = (mass * allowed < error) | (scores > b * (1 + 4 * float(jnp.finfo(wide).eps)))

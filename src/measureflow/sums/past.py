@@ -16,14 +16,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from measureflow.sums.base import AbstractEngine, Attended, attend_one
-from measureflow.sums.tangent import attend_tangent
+from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
 BLOCK = 128
 """The size of the triangles that are masked."""
 AT_ONCE = 2**20
 """Small squares are summed together as long as they have at most so many pairs."""
-FEW_COORDINATES = 8
-"""Up to this many coordinates derivatives are sums of other values, of which there are as many as products of coordinates."""
 
 
 @final

@@ -25,6 +25,7 @@ from measureflow.sums import native
 from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
+from measureflow.sums.native.constants import SCORE_ROUNDINGS
 
 
 class Series(NamedTuple):
@@ -139,8 +140,8 @@ def in_jax(series: Series, tolerance: float, a: Array, y: Array, w: Array) -> tu
     left_out = max(eps, series.part * tolerance)
     sums = _sums(series, left_out, jnp.concatenate([weights, weights * y], 1), a, y)
     mass, mean = sums[:, 0], sums[:, 1:] / sums[:, :1]
-    # Scores of size r carry r roundings into the exponent: no engine can give more digits.
-    allowed = jnp.maximum(tolerance, 10 * float(jnp.finfo(kind).eps) * (1 + r))
+    # Scores of size r carry r roundings into the exponent.
+    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(kind).eps) * (1 + r))
     base, growth = series.roundings
     error = weights.sum() * (left_out + eps * (base + growth * jnp.sqrt(r)))
     off = jnp.abs(_norm(y) - 1).max()

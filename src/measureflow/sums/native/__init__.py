@@ -6,6 +6,7 @@ the work.
 
 import ctypes
 import functools
+import warnings
 from pathlib import Path
 from typing import ClassVar, final
 
@@ -19,11 +20,10 @@ from jaxtyping import Array, Float, PyTree
 from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.costs import Cost
-from measureflow.sums.native import averages
+from measureflow.sums.native import averages, constants
 from measureflow.sums.registry import register
-from measureflow.sums.tangent import attend_tangent
+from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
-LEVELS = ("baseline", "avx2", "avx512")
 TARGETS = (
     "measureflow_attend",
     "measureflow_average",
@@ -32,10 +32,6 @@ TARGETS = (
     "measureflow_heads",
     "measureflow_heads_gradient",
 )
-IN_REGISTERS = 4
-"""Up to this many coordinates a tile of the kernel stays in registers."""
-FEW_COORDINATES = 8
-"""Up to this many coordinates derivatives are averages by the kernel; beyond, those of the blockwise sum."""
 FEWEST_PAIRS = 2**6
 """Up to so many, not even a kernel in registers is worth its call."""
 
@@ -45,12 +41,29 @@ def _library() -> ctypes.CDLL | None:
     for path in sorted(Path(__file__).parent.glob("_attend*.so")):
         try:
             library = ctypes.CDLL(str(path))
+        except OSError:  # of another machine
+            continue
+        if _fits(library):
             for name in TARGETS:
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
-        except (OSError, AttributeError):
-            continue
-        return library
+            return library
+        warnings.warn(
+            f"measureflow: {path.name} was built from other sources and is not used. Install again to build it anew.",
+            stacklevel=2,
+        )
     return None
+
+
+def _fits(library: ctypes.CDLL) -> bool:
+    """Whether a library has all kernels, and was built from the constants that Python reads."""
+    whole = all(hasattr(library, name) for name in (*TARGETS, "measureflow_constants"))
+    return whole and _text(library, "measureflow_constants") == constants.digest()
+
+
+def _text(library: ctypes.CDLL, name: str) -> str:
+    function = getattr(library, name)
+    function.restype = ctypes.c_char_p
+    return function().decode()
 
 
 def available() -> bool:
@@ -66,7 +79,7 @@ def on_cpu() -> bool:
 def level() -> str:
     """The best instruction set of this machine that the kernel knows."""
     library = _library()
-    return "none" if library is None else LEVELS[library.measureflow_level()]
+    return "none" if library is None else _text(library, "measureflow_level_name")
 
 
 def limit(dtype) -> float | None:
@@ -109,7 +122,7 @@ class Native(AbstractEngine):
     @classmethod
     def worth(cls, sum: KernelSum) -> bool:
         """From few pairs on while a tile stays in registers."""
-        return sum.pairs > (FEWEST_PAIRS if sum.d <= IN_REGISTERS else FEW_PAIRS)
+        return sum.pairs > (FEWEST_PAIRS if sum.d <= constants.IN_REGISTERS else FEW_PAIRS)
 
     def __check_init__(self):
         if not available():
