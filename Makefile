@@ -38,7 +38,7 @@ $(BIN)/python:
 	$(if $(UV),$(UV) venv --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
 
 # The native kernel is compiled against the headers of the very jaxlib that will run it, hence without build isolation.
-.venv/runtime: pyproject.toml constraints.txt build_native.py $(wildcard src/measureflow/sums/native/*.cc src/measureflow/sums/native/*.h src/measureflow/sums/native/*.inc) | $(BIN)/python
+.venv/runtime: pyproject.toml constraints.txt build_native.py $(wildcard src/measureflow/sums/native/*.cc src/measureflow/sums/native/*.h src/measureflow/sums/native/*.inc src/measureflow/sums/native/constants.py) | $(BIN)/python
 	$(INSTALL) hatchling editables jaxlib
 	$(INSTALL) --no-build-isolation -e .
 	@touch $@

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import runpy
 import shutil
 import subprocess
 import sysconfig
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HOME = "measureflow/sums/native"
+CONSTANTS = "constants.py"
 
 
 class NativeKernel(BuildHookInterface):
@@ -46,6 +48,10 @@ def compile_kernel(sources: list[pathlib.Path], library: pathlib.Path) -> None:
         subprocess.run([compiler, *flags, *map(str, words)], check=True, capture_output=True, timeout=300)
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        # The constants that the kernels share with Python become a header.
+        constants = runpy.run_path(str(library.parent / CONSTANTS))
+        pathlib.Path(folder, "constants.h").write_text(constants["header"]())
+        flags.append(f"-I{folder}")
         objects = [pathlib.Path(folder, source.stem + ".o") for source in sources]
         list(pool.map(lambda pair: run("-c", pair[0], "-o", pair[1]), zip(sources, objects, strict=True)))
         partial = library.with_suffix(".partial")

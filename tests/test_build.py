@@ -1,11 +1,14 @@
 """The build of the native kernel: it works with a compiler, and nothing breaks without one."""
 
+import ctypes
 import importlib.util
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from measureflow.sums.native import constants
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,6 +49,21 @@ def test_a_compiler_gives_a_library_in_the_wheel(build, package):
     (library,) = data["force_include"]
     assert Path(library).stat().st_size > 10_000
     assert not data["pure_python"]
+
+
+@pytest.mark.skipif(shutil.which("c++") is None and shutil.which("g++") is None, reason="no C++ compiler")
+def test_the_compiler_gets_the_numbers_of_the_python_file(build, tmp_path):
+    text = (ROOT / "src" / "measureflow" / "sums" / "native" / "constants.py").read_text()
+    (tmp_path / "constants.py").write_text(text.replace("IN_REGISTERS = 4", "IN_REGISTERS = 11"))
+    asks = """#include "constants.h"
+        extern "C" int registers() { return IN_REGISTERS; }
+        extern "C" double last() { return POWER_OF_TWO[sizeof(POWER_OF_TWO) / sizeof(double) - 1]; }"""
+    (tmp_path / "asks.cc").write_text(asks)
+    build.compile_kernel([tmp_path / "asks.cc"], tmp_path / "asks.so")
+    library = ctypes.CDLL(str(tmp_path / "asks.so"))
+    library.last.restype = ctypes.c_double
+    assert library.registers() == 11
+    assert library.last() == constants.POWER_OF_TWO[-1]
 
 
 FAILURES = {

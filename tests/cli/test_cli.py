@@ -11,8 +11,6 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
-from measureflow.runs import bench
-from measureflow.sums import costs
 
 
 def complaint(capsys, *words):
@@ -112,31 +110,3 @@ def test_unknown_studies_are_all_named(capsys):
     assert "'nonsense'" in said
     assert "`all`" in complaint(capsys, "study", "run")
     assert "no folder" in complaint(capsys, "study", "run", "two-tokens-tanh", "--json", "nowhere/out.json")
-
-
-def test_the_benchmark_compares_engines_and_names_what_is_missing(capsys):
-    assert main(["bench", "--n", "64", "100", "--repeats", "1", "--json", "rows.json", "--picture", "rows.png"]) == 0
-    printed = capsys.readouterr().out
-    assert "blockwise" in printed
-    assert "skipped: " in printed
-    rows = json.loads(Path("rows.json").read_text())
-    assert {row["n"] for row in rows} == {64, 100}
-    assert all(row["error"] < 1e-5 and row["seconds"] > 0 for row in rows)
-    assert min(row["ratio"] for row in rows) == 1
-    with Image.open("rows.png") as picture:
-        assert picture.size == (1200, 825)
-    assert "`n` must be at least 1; got 0" in complaint(capsys, "bench", "--n", "0")
-
-
-def test_a_calibration_fits_costs_that_are_kept(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    costs.costs.cache_clear()
-    # Small sizes: the fit is under test, not the machine.
-    monkeypatch.setattr(bench, "SIZES", dict.fromkeys(bench.SIZES, (64, 128)))
-    assert main(["bench", "--calibrate", "--dtype", "float64", "--repeats", "1"]) == 0
-    assert "Kept in" in capsys.readouterr().out
-    kept = json.loads((tmp_path / "measureflow" / "costs.json").read_text())["cpu float64"]
-    assert {"dense", "blockwise"} <= set(kept)
-    assert all(sum(numbers) > 0 and min(numbers) >= 0 for numbers in kept.values())
-    assert costs.costs("cpu float64")["dense"] == costs.Cost(*kept["dense"])
-    costs.costs.cache_clear()

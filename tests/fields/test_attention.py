@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.fields import AbstractField, Scaled, Sum
+from measureflow.fields import AbstractField, AbstractSelfAttention, Scaled, Sum
+from measureflow.sums import Past
 
 A = np.array([[0.7, -0.2, 0.1], [0.4, 1.1, 0.0], [-0.3, 0.2, 0.9]])
 V = np.array([[1.0, 0.3, 0.0], [0.0, 0.8, -0.5], [0.2, 0.0, 1.2]])
@@ -105,9 +106,47 @@ def test_fields_form_a_vector_space(mu):
     assert isinstance(2.0 * f, Scaled)
 
 
+def test_every_attention_class_meets_the_laws_of_fields():
+    def below(kind):
+        return {leaf for child in kind.__subclasses__() for leaf in below(child)} or {kind}
+
+    ours = {kind for kind in below(AbstractSelfAttention) if kind.__module__.startswith("measureflow.")}
+    assert ours <= {type(field) for field in FIELDS.values()}
+
+
+@pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.exponential])
+def test_causal_sums_in_blocks_are_those_row_by_row(name, mu):
+    blocks, rows = mf.Causal(FIELDS[name]), mf.Causal(FIELDS[name], mf.ALiBi(0.0))  # a bias, even of zero, goes by rows
+    np.testing.assert_allclose(blocks(0.0, mu.points, mu), rows(0.0, mu.points, mu), rtol=1e-11)
+
+
+def test_sums_multiples_and_heads_are_as_exponential_as_their_parts():
+    fast, slow = FIELDS["softmax"], FIELDS["sigmoid"]
+    assert (fast + 2.0 * fast).exponential
+    assert not (fast + slow).exponential
+    assert not (2.0 * slow).exponential
+    assert mf.MultiHead([fast, fast]).exponential
+    assert not mf.MultiHead([slow, slow]).exponential
+
+
+def test_a_new_attention_must_say_whether_it_is_exponential_and_then_takes_the_blocks(mu):
+    seen = []
+
+    def body(self, t, xs, mu):
+        seen.append(type(mu.engine))
+        return mu.attend(xs).mean
+
+    new = type(AbstractSelfAttention)("New", (AbstractSelfAttention,), {"__call__": body, "exponential": True})
+    mf.Causal(new())(0.0, mu.points, mu)
+    assert seen == [Past]
+    with pytest.raises(TypeError, match="The class `Silent` must declare `exponential: ClassVar"):
+        type(AbstractSelfAttention)("Silent", (AbstractSelfAttention,), {"__call__": body})
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: mf.L2Attention.bilinear(np.ones((2, 3)), V), "`interaction` must have shape (3, 3); got (2, 3)"),
         (lambda: mf.SoftmaxAttention(np.ones((2, 3)), np.eye(3)), "`interaction` must have shape (3, 3); got (2, 3)"),
         (lambda: mf.SoftmaxAttention(np.eye(3), np.eye(2)), "`value` must have shape (k, 3); got (2, 2)"),
         (lambda: mf.UnnormalisedAttention(np.full((2, 2), np.inf), np.eye(2)), "`interaction` has 4 NaN"),

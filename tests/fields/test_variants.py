@@ -90,6 +90,17 @@ def test_sinkhorn_derivatives_are_those_of_the_fixed_point(form, mu):
     np.testing.assert_allclose(jnp.sum(cotangent * direction), jnp.sum(tangent * direction), rtol=1e-8)
 
 
+def test_bilinear_l2_has_the_scores_of_softmax_beside_the_squared_norms(mu):
+    x, w = np.asarray(mu.points), np.asarray(mu.weights)
+    kernel = np.exp(x @ A.T @ x.T - np.sum(x**2, 1) / 2) * w  # what belongs to the query alone cancels
+    expected = kernel / kernel.sum(1, keepdims=True) @ x @ V.T
+    np.testing.assert_allclose(on_tokens(mf.L2Attention.bilinear(A, V), mu), expected, rtol=1e-12)
+    sphere = mf.Particles.iid(mf.Sphere(3), 7, key=0)
+    np.testing.assert_allclose(
+        on_tokens(mf.L2Attention.bilinear(A, V), sphere), on_tokens(mf.SoftmaxAttention(A, V), sphere), rtol=1e-12
+    )
+
+
 def test_l2_on_the_sphere_is_softmax():
     mu = mf.Particles.iid(mf.Sphere(4), 9, key=0)
     l2, softmax = mf.L2Attention.isotropic(4, 3.0), mf.SoftmaxAttention.isotropic(4, 3.0)

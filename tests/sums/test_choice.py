@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.sums import Auto, Blockwise, Dense, Fourier, Harmonics, Native, choose, costs, native
-from measureflow.sums.costs import Cost
+from measureflow.sums import Auto, Blockwise, Cost, Dense, Fourier, Harmonics, Native, choose, costs, native
 
 built = pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
 
@@ -14,9 +13,9 @@ built = pytest.mark.skipif(not native.available(), reason="the native kernel is 
 def no_calibration(monkeypatch, tmp_path):
     """Costs as they come with the package, whatever was measured on this machine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    costs.costs.cache_clear()
+    costs.calibrated.cache_clear()
     yield
-    costs.costs.cache_clear()
+    costs.calibrated.cache_clear()
 
 
 def test_few_pairs_are_held_at_once_and_many_are_not():
@@ -80,11 +79,12 @@ def test_a_calibration_is_kept_and_used():
     assert file.is_file()
     assert isinstance(choose(10**5, 10**5, 2, np.float64, True, 1e-9), Blockwise)
     costs.keep("cpu float32", {"native": Cost(0.0)})
-    assert costs.costs("cpu float64")["native"] == Cost(1e3)
+    assert Native.cost("cpu float64") == Cost(1e3)
+    assert Dense.cost("cpu float64") == Dense.costs["cpu float64"]
 
 
 def test_a_broken_calibration_is_ignored():
     file = costs.cache_file()
     file.parent.mkdir(parents=True)
     file.write_text("{")
-    assert costs.costs("cpu float64") == costs.MEASURED["cpu float64"]
+    assert Native.cost("cpu float64") == Native.costs["cpu float64"]

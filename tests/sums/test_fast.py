@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from measureflow.spaces import Euclidean, Sphere
-from measureflow.sums import Blockwise, Dense, fourier, harmonics, isolated, native, nufft, series
+from measureflow.sums import Blockwise, Dense, KernelSum, isolated, native, nufft, series
 from measureflow.sums.fourier import CIRCLE, Fourier
 from measureflow.sums.harmonics import SPHERE, Harmonics
 from measureflow.sums.nufft import Nufft
@@ -237,18 +236,13 @@ def test_series_refuse_what_is_not_on_their_sphere_and_name_who_takes_it(case):
         case.engine(tolerance=0.0)
 
 
-def test_each_engine_knows_its_space():
-    spaces = [Sphere(2), Sphere(3), Sphere(4), Euclidean(2), Euclidean(3)]
-    assert [fourier.applies(space, space.dim) for space in spaces] == [True, False, False, False, False]
-    assert [harmonics.applies(space, space.dim) for space in spaces] == [False, True, False, False, False]
-
-
-def test_costs_grow_with_the_tokens_and_with_the_modes():
-    for module, power in ((fourier, 0.5), (harmonics, 1.0)):
-        assert 1.9 < module.cost(10**7, 10**7, 16.0) / module.cost(5 * 10**6, 5 * 10**6, 16.0) < 2.1
-        # Modes grow like the root of beta, harmonics like their square, beside a constant that still matters here.
-        assert 4 ** (0.5 * power) < module.cost(10**7, 10**7, 200.0) / module.cost(10**7, 10**7, 50.0) < 4**power
-        assert module.cost(10, 10, 1e6) == np.inf
+def test_each_engine_knows_the_sums_that_it_serves():
+    sums = [KernelSum(9, 9, d, "float64", spherical, 1e-9) for spherical in (True, False) for d in (2, 3, 4)]
+    assert [Fourier.serving(sum) for sum in sums] == [Fourier(1e-9), *[None] * 5]
+    assert [Harmonics.serving(sum) for sum in sums] == [None, Harmonics(1e-9), *[None] * 4]
+    for kind, sum in ((Fourier, sums[0]), (Harmonics, sums[1])):
+        assert kind.serving(sum._replace(tolerance=None)) is None
+        assert kind.serving(sum._replace(dtype="float16")) is None
 
 
 needs_finufft = pytest.mark.skipif(not nufft.available(), reason="jax-finufft is not installed")
@@ -320,13 +314,14 @@ def test_nufft_refuses_many_coordinates_and_names_who_takes_them():
         Nufft(4.0).attend(jnp.ones((4, 5)), jnp.ones((4, 5)), jnp.zeros(4))
     with pytest.raises(ValueError, match="`reach` must be a bound"):
         Nufft(-1.0)
-    assert nufft.applies(Sphere(3), 3)
-    assert nufft.applies(Euclidean(2), 2)
-    assert not nufft.applies(Sphere(4), 4)
+    known = KernelSum(9, 9, 3, "float64", tolerance=1e-6, reach=4.0)
+    assert Nufft.serving(known) == Nufft(4.0, 1e-6)
+    for other in ({"d": 4}, {"reach": None}, {"tolerance": None}, {"dtype": "float16"}):
+        assert Nufft.serving(known._replace(**other)) is None
 
 
 def test_without_finufft_the_engine_says_what_to_install(monkeypatch):
     monkeypatch.setattr(nufft, "available", lambda: False)
     with pytest.raises(ImportError, match=r"install `measureflow\[nufft\]`. `Fourier` sums over the circle without it"):
         Nufft(4.0)
-    assert not nufft.applies(Sphere(3), 3)
+    assert not Nufft.available()

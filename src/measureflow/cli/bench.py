@@ -1,13 +1,15 @@
 """`measureflow bench`: our engines and what a user would pick instead, side by side."""
 
 import json
+import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from measureflow.cli import prepare_jax
-from measureflow.runs.config import InputError
+from measureflow.runs.settings import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,9 +37,9 @@ def bench(
         picture: Also draw time against n into this file.
         calibrate: Instead, measure what each engine costs here and keep it, so that the choice of engines fits this machine.
     """
-    for name, values in (("n", n), ("dim", (dim,)), ("repeats", (repeats,))):
-        if not values or min(values) < 1:
-            raise InputError(f"`{name}` must be at least 1; got {min(values, default='nothing')}.")
+    problems = _problems(n, dim, beta, repeats, {"json": json_file, "picture": picture})
+    if problems:
+        raise InputError(*problems)
     prepare_jax()
     from rich.console import Console
     from rich.table import Table
@@ -71,6 +73,41 @@ def bench(
 
         bench_figure(rows).savefig(picture)
     return 0
+
+
+def _problems(n: tuple[int, ...], dim: int, beta: float, repeats: int, outputs: dict[str, str | None]) -> list[str]:
+    """A sentence for each thing that is wrong, before anything is timed."""
+    numbers = (("n", n), ("dim", (dim,)), ("repeats", (repeats,)))
+    said = [
+        f"`{name}` must be at least 1; got {min(values, default='nothing')}."
+        for name, values in numbers
+        if min(values, default=0) < 1
+    ]
+    if not math.isfinite(beta):
+        said.append(f"`beta` must be a finite number; got {beta}.")
+    return said + [sentence for name, file in outputs.items() if (sentence := _unwritable(name, file))]
+
+
+def _unwritable(name: str, file: str | None) -> str:
+    """Why a file cannot be written, in a sentence; nothing if it can."""
+    if file is None:
+        return ""
+    path = Path(file)
+    if not path.parent.is_dir():
+        return f"`{name}`: there is no folder {str(path.parent)!r} to write {file!r} to."
+    if path.is_dir():
+        return f"`{name}`: {file!r} is a folder; give the name of a file."
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return f"`{name}`: {file!r} cannot be written; permission is denied."
+    return _no_picture(path) if name == "picture" else ""
+
+
+def _no_picture(path: Path) -> str:
+    from measureflow.plotting.bench import formats
+
+    if path.suffix[1:].lower() in formats():
+        return ""
+    return f"`picture`: {path.name!r} does not end like a picture; known are {', '.join(formats())}."
 
 
 def _calibrate(console: "Console", dtype: str, repeats: int) -> int:

@@ -2,6 +2,7 @@
 
 from measureflow.fields import ensembles as ensembles
 from measureflow.fields.attention import AbstractAttention as AbstractAttention
+from measureflow.fields.attention import AbstractSelfAttention as AbstractSelfAttention
 from measureflow.fields.attention import HardmaxAttention as HardmaxAttention
 from measureflow.fields.attention import KernelAttention as KernelAttention
 from measureflow.fields.attention import L2Attention as L2Attention

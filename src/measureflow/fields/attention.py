@@ -6,7 +6,7 @@ measure. Kernels that are not exponential go through `mu.ridge`.
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -17,10 +17,19 @@ from jaxtyping import Array, Float, Real
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField
-from measureflow.measures import AbstractMeasure, Particles, Sequence
+from measureflow.measures import AbstractCloud, AbstractMeasure
+from measureflow.sums.base import declared
 
 
-class AbstractAttention(AbstractField):
+class AbstractSelfAttention(AbstractField):
+    """Attention of any kind. Each class must declare `exponential`: True if it sees the measure through `attend` alone."""
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        declared(cls, AbstractSelfAttention, "exponential")
+
+
+class AbstractAttention(AbstractSelfAttention):
     """A field with an interaction `A` (scores `<Ax, y>`) and a value matrix `V`.
 
     `V` may have fewer rows than columns when `MultiHead` projects the heads back.
@@ -51,6 +60,7 @@ class SoftmaxAttention(AbstractAttention):
     geshkovski:25.
     """
 
+    exponential: ClassVar[bool] = True
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
@@ -67,6 +77,7 @@ class UnnormalisedAttention(AbstractAttention):
     space it can blow up in finite time.
     """
 
+    exponential: ClassVar[bool] = True
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
@@ -77,13 +88,14 @@ class UnnormalisedAttention(AbstractAttention):
 
 
 @final
-class L2Attention(AbstractField):
+class L2Attention(AbstractSelfAttention):
     """Attention by distance: the softmax of `-|Qx - Ky|^2`.
 
     `v(x) = ∫ V y k dmu / ∫ k dmu` with `k = e^{-|Qx - Ky|^2}`. On the unit sphere with `Q = K = sqrt(beta/2) I` it is
     softmax attention at `beta`. castin:25
     """
 
+    exponential: ClassVar[bool] = True
     query: Float[Array, "h d"] = eqx.field(converter=checks.floating)
     key: Float[Array, "h d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
@@ -102,6 +114,17 @@ class L2Attention(AbstractField):
         root = jnp.sqrt(checks.floating(beta).astype(identity.dtype) / 2) * identity
         return cls(root, root, identity)
 
+    @classmethod
+    def bilinear(cls, interaction: npt.ArrayLike | Array, value: npt.ArrayLike | Array) -> "L2Attention":
+        """Attention by distance with the scores of `A` among its own: `-|Ax - y|^2 / 2`, which contains `<Ax, y>`.
+
+        On tokens of one norm, such as those of a sphere, it is softmax attention with `A` and `V`.
+        """
+        A = checks.floating(interaction)
+        checks.shaped("interaction", A, (A.shape[-1], A.shape[-1]), "Scores <Ax, y> need a square matrix; A = K^T Q.")
+        root = jnp.sqrt(jnp.asarray(0.5, A.dtype))
+        return cls(root * A, root * jnp.eye(len(A), dtype=A.dtype), checks.floating(value))
+
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity of softmax attention at `2 K^T Q x` on the measure `e^{-|Ky|^2} dmu(y)`."""
         seen = mu.weigh(mu.potential(lambda y: -jnp.sum((y @ self.key.T) ** 2, -1)))
@@ -113,13 +136,14 @@ def _optional(matrix: npt.ArrayLike | Array | None) -> Array | None:
 
 
 @final
-class KernelAttention(AbstractField):
+class KernelAttention(AbstractSelfAttention):
     """Attention with a user's own function of the score.
 
     `v(x) = ∫ V y k(<Ax, y>) dmu(y)`, divided by `∫ k(<Ax, y>) dmu(y)` if `normalise`. For example
     `KernelAttention(lambda s: 1 / (1 + s**2), normalise=True)`; `A` and `V` are the identity unless given.
     """
 
+    exponential: ClassVar[bool] = False
     score: Callable[[Float[Array, "*s"]], Float[Array, "*s"]]
     normalise: bool = eqx.field(static=True, default=False)
     interaction: Float[Array, "d d"] | None = eqx.field(converter=_optional, default=None)
@@ -141,6 +165,7 @@ class KernelAttention(AbstractField):
 class SigmoidAttention(AbstractAttention):
     """Attention with the logistic function of the score and no normalisation: `v(x) = ∫ V y s(<Ax, y>) dmu(y)`."""
 
+    exponential: ClassVar[bool] = False
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
@@ -153,6 +178,7 @@ class SigmoidAttention(AbstractAttention):
 class LinearAttention(AbstractAttention):
     """Attention with the score itself as kernel: `v(x) = V ∫ y y^T dmu(y) A x`; it can blow up in finite time."""
 
+    exponential: ClassVar[bool] = False
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
@@ -166,6 +192,7 @@ class LinearAttention(AbstractAttention):
 class ReLUAttention(AbstractAttention):
     """Attention with the positive part of the score: `v(x) = ∫ V y max(0, <Ax, y>) dmu(y)`."""
 
+    exponential: ClassVar[bool] = False
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
 
@@ -182,13 +209,13 @@ class HardmaxAttention(AbstractAttention):
     `tie` are averaged by weight, which is the limit of the softmax. For particles only.
     """
 
+    exponential: ClassVar[bool] = False
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
     tie: float = eqx.field(static=True, default=1e-12)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The value of the token that scores highest."""
-        tokens = mu.tokens if isinstance(mu, Sequence) else mu
-        if not isinstance(tokens, Particles):
+        if not isinstance(mu, AbstractCloud):
             raise TypeError(f"`HardmaxAttention` needs a measure with support points; got {type(mu).__name__}.")
-        return tokens.farthest(xs @ self.interaction.T, self.tie) @ self.value.T
+        return mu.farthest(xs @ self.interaction.T, self.tie) @ self.value.T

@@ -1,6 +1,7 @@
 """What a field is, and the vector space that fields form."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 from jax.typing import ArrayLike
@@ -11,7 +12,13 @@ from measureflow.measures import AbstractMeasure
 
 
 class AbstractField(eqx.Module):
-    """A velocity at each point, given the time and the measure: `v = field(t, xs, mu)` in ambient coordinates."""
+    """A velocity at each point, given the time and the measure: `v = field(t, xs, mu)` in ambient coordinates.
+
+    `exponential` tells whether it looks at the measure through `attend` alone, perhaps reweighted: only then `Causal` has
+    the past in blocks, and else row by row.
+    """
+
+    exponential: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
@@ -37,6 +44,11 @@ class Sum(AbstractField):
 
     terms: tuple[AbstractField, ...]
 
+    @property
+    def exponential(self) -> bool:
+        """Whether all terms are."""
+        return all(term.exponential for term in self.terms)
+
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Add the velocities of the terms."""
         first, *rest = (term(t, xs, mu) for term in self.terms)
@@ -48,6 +60,11 @@ class Scaled(AbstractField):
 
     field: AbstractField
     factor: Float[Array, ""] = eqx.field(converter=checks.floating)
+
+    @property
+    def exponential(self) -> bool:
+        """Whether the field is."""
+        return self.field.exponential
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Multiply the velocities by the factor."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Several
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -12,7 +12,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
 from measureflow import checks
-from measureflow.fields.attention import L2Attention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.sequence import default_positions, past
@@ -52,6 +51,11 @@ class MultiHead(AbstractField):
             checks.shaped("projections", self.projections, (len(heads), "d", "k"), "There is one output matrix a head.")
             checks.finite("projections", self.projections)
 
+    @property
+    def exponential(self) -> bool:
+        """Whether the heads are."""
+        return self.heads.exponential
+
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Add the projected velocities of the heads."""
         each = eqx.filter_vmap(lambda head: head(t, xs, mu))(self.heads)
@@ -89,7 +93,7 @@ class Causal(AbstractField):
         """The velocity of each token on what it sees."""
         tokens, positions, in_order = _in_order(mu)
         checks.shaped("xs", xs, tokens.points.shape, "`Causal` is evaluated at the tokens, whose positions it knows.")
-        if in_order and self.bias is None and _exponential(self.attention):
+        if in_order and self.bias is None and self.attention.exponential:
             # Blocks are filled up with zeros, which are on no sphere, so no engine of the sphere serves them.
             seen = Past(tokens.engine.on(Euclidean(tokens.space.dim)))
             return self.attention(t, xs, eqx.tree_at(lambda mu: mu.engine, tokens, seen))
@@ -104,13 +108,6 @@ class Causal(AbstractField):
         return tokens.engine.rows(row, len(xs), xs, positions)
 
 
-def _exponential(attention: AbstractField) -> bool:
-    """Whether attention is made of sums of exponentials alone, which the past has in blocks."""
-    if isinstance(attention, MultiHead):
-        return _exponential(attention.heads)
-    return isinstance(attention, SoftmaxAttention | UnnormalisedAttention | L2Attention)
-
-
 def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"], bool]:
     if isinstance(mu, Sequence):
         return mu.tokens, mu.positions, mu.in_order
@@ -123,6 +120,7 @@ def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"], bool]
 class Perceptron(AbstractField):
     """The other half of a layer, acting on each token alone: `v(x) = W s(U x + b)`, with `s` the positive part unless given."""
 
+    exponential: ClassVar[bool] = True  # it looks at no other token
     W: Float[Array, "d h"] = eqx.field(converter=checks.floating)
     U: Float[Array, "h d"] = eqx.field(converter=checks.floating)
     b: Float[Array, " h"] = eqx.field(converter=checks.floating)

@@ -4,7 +4,7 @@
 log masses; a first half sweep alone is softmax attention. sander:22
 """
 
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -36,6 +36,7 @@ class SinkhornAttention(AbstractAttention):
     `A` is traced and cannot be looked at. Derivatives are those of the fixed point, whatever sweeps led to it.
     """
 
+    exponential: ClassVar[bool] = False  # the potentials of each past are a fixed point of their own
     interaction: Float[Array, "d d"]
     value: Float[Array, "k d"]
     tolerance: float = eqx.field(static=True)

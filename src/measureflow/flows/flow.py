@@ -29,7 +29,6 @@ from measureflow.flows.trajectory import Measure, Trajectory
 from measureflow.measures import AbstractCloud
 from measureflow.measures.cloud import as_key
 from measureflow.sums import AbstractEngine, Auto
-from measureflow.sums.choice import BELOW_PAIRS
 
 
 class AbstractFlow(eqx.Module, Generic[Measure]):
@@ -199,7 +198,7 @@ def _summed(mu: Measure, solver: AbstractSolver) -> Measure:
     """A measure whose sums, where they have an error of their own, keep a hundredth of the tolerance of the solver."""
     if not (isinstance(mu, AbstractCloud) and isinstance(mu.engine, Auto) and isinstance(solver, AbstractTolerance)):
         return mu
-    if mu.engine_name not in BELOW_PAIRS:
+    if mu.summing.exact:
         return mu
     rtol = solver.rtol
     return mu.using(mu.engine.within(float(rtol) / 100 if rtol is not None and checks.concrete(rtol) else None))

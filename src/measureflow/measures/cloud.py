@@ -18,7 +18,6 @@ from measureflow import checks
 from measureflow.measures.base import AbstractMeasure
 from measureflow.spaces import AbstractSpace, Euclidean
 from measureflow.sums import AbstractEngine, Attended
-from measureflow.sums.choice import name
 
 Cloud = TypeVar("Cloud", bound="AbstractCloud")
 
@@ -80,9 +79,14 @@ class AbstractCloud(AbstractMeasure):
 
     @property
     def engine_name(self) -> str:
-        """The engine that does the sums of the tokens over themselves."""
+        """The name of the engine that does the sums of the tokens over themselves."""
+        return self.summing.name
+
+    @property
+    def summing(self) -> AbstractEngine:
+        """The engine that does the sums of the tokens over themselves: that of the measure, or the one it chooses."""
         n, d = self.points.shape
-        return name(self.engine, n, d, self.points.dtype)
+        return self.engine.pick(n, n, d, self.points.dtype)
 
     def push(self: Cloud, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> Cloud:
         """The image of the tokens under a map of one point; it may leave the space."""

@@ -1,13 +1,18 @@
 """The picture of a benchmark."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
 from measureflow.plotting.marks import PALETTE
 
-OURS = ("native", "blockwise", "dense", "pallas", "fourier", "harmonics", "nufft")
+
+def formats() -> list[str]:
+    """How the name of a picture may end."""
+    return sorted(FigureCanvasBase.get_supported_filetypes())
 
 
 def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
@@ -17,10 +22,11 @@ def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
     """
     figure = Figure(figsize=(8, 5.5), dpi=150, layout="constrained")
     ax = figure.subplots()
-    names = sorted({row["name"] for row in rows}, key=lambda name: (name not in OURS, name))
-    for name, colour in zip(names, [*PALETTE] * 2, strict=False):
+    ours = {row["name"]: row["ours"] for row in rows}
+    names = sorted(ours, key=lambda name: (not ours[name], name))
+    for name, colour in zip(names, itertools.cycle(PALETTE), strict=False):
         mine = sorted((row["n"], 1e3 * row["seconds"]) for row in rows if row["name"] == name)
-        style = "-" if name in OURS else "--"
+        style = "-" if ours[name] else "--"
         ax.plot(*zip(*mine, strict=True), style, marker="o", color=colour, label=name, linewidth=1.8, markersize=4)
     bound = sorted({(row["n"], 1e3 * row["limit"]) for row in rows if row["limit"] is not None})
     if bound:

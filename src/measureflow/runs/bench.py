@@ -22,22 +22,15 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import ive
 
-from measureflow.sums import Blockwise, Dense, Fourier, Harmonics, Native, Nufft, Pallas, fourier, native, nufft, pallas
+from measureflow.sums import AbstractEngine, Cost, KernelSum, engines, fourier, native
+from measureflow.sums.blockwise import MOST_PAIRS
 from measureflow.sums.choice import TOLERANCE, applicable
-from measureflow.sums.costs import Cost
-
-MOST_PAIRS = 2**28
-"""Candidates that hold all pairs are left out above this many."""
-
 
 STATUS = Path("/proc/self/statm")
-SIZES = {
-    "dense": (128, 512, 1024),
-    "fourier": (2000, 50000),
-    "harmonics": (2000, 20000),
-    "others": (256, 1024, 4096),
-}
-"""Numbers of tokens at which an engine is calibrated."""
+PEERS = {"torch": "torch", "pykeops": "pykeops", "FINUFFT": "jax_finufft"}
+"""What has to be installed for a peer."""
+DIMS = (2, 3, 16)
+"""Coordinates of the tokens of a calibration."""
 
 PAUSE, WARM, TURN = 0.1, 0.01, 0.02
 """Seconds before a turn, until idle threads of the last one stop to spin; to wake threads for this one; and timed, at least."""
@@ -48,7 +41,8 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
     for n in ns:
         points = _tokens(n, dim).astype(dtype)
         truth, sample = _truth(points, beta)
-        ready = dict(_candidates(points, beta))
+        ours = dict(_engines(points, beta))
+        ready = ours | dict(_peers(points, beta))
         times: dict[str, list[float]] = {name: [] for name in ready}
         errors = {name: float(np.abs(run()[sample] - truth).max()) for name, run in ready.items()}
         peaks = {name: _peak(run) for name, run in ready.items()}
@@ -65,6 +59,7 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
                 "beta": beta,
                 "dtype": dtype,
                 "name": name,
+                "ours": name in ours,
                 "seconds": seconds,
                 "ratio": seconds / best,
                 "pairs_per_second": n * n / seconds,
@@ -76,9 +71,12 @@ def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> I
 
 def missing() -> list[str]:
     """The engines and peers that cannot run here."""
-    engines = [name for name, there in (("native", native.available()), ("pallas", pallas.available())) if not there]
-    peers = {"torch": "torch", "pykeops": "pykeops", "FINUFFT": "jax_finufft"}
-    return engines + [name for name, module in peers.items() if importlib.util.find_spec(module) is None]
+    absent = [engine.name for engine in engines() if not engine.available()]
+    return absent + [peer for peer in PEERS if not _installed(peer)]
+
+
+def _installed(peer: str) -> bool:
+    return importlib.util.find_spec(PEERS[peer]) is not None
 
 
 @functools.cache
@@ -100,33 +98,32 @@ def _truth(points: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
     return kernel @ exact / kernel.sum(1, keepdims=True), sample
 
 
-def _candidates(points: np.ndarray, beta: float) -> Iterator[tuple[str, Callable[..., Any]]]:
-    n = len(points)
+def _arrays(points: np.ndarray, beta: float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Covectors, sources and log weights of the attention map."""
     y = jnp.asarray(points)
-    a, w = jnp.asarray(beta, y.dtype) * y, jnp.full(n, -np.log(n), y.dtype)
-    engines: list[Any] = [Blockwise(), *([Native()] if native.available() else [])]
-    engines += [Pallas()] if pallas.available() else []
-    if n * n <= MOST_PAIRS:
-        engines.append(Dense())
-        yield "jax naive", _jax(lambda a, y, w: jax.nn.softmax(a @ y.T, axis=1) @ y, a, y, w)
-        yield "jax.nn attention", _jax(_jax_attention, a, y, w)
+    return jnp.asarray(beta, y.dtype) * y, y, jnp.full(len(y), -np.log(len(y)), y.dtype)
+
+
+def _engines(points: np.ndarray, beta: float) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every engine that can do the sum, at the tolerance that flows ask of those that have one."""
+    n, dim = points.shape
+    arrays = _arrays(points, beta)
+    for engine in applicable(KernelSum(n, n, dim, points.dtype.name, True, TOLERANCE, abs(beta))):
+        yield engine.name, _jax(lambda a, y, w, engine=engine: engine.attend(a, y, w).mean, *arrays)
+
+
+def _peers(points: np.ndarray, beta: float) -> Iterator[tuple[str, Callable[..., Any]]]:
+    arrays = _arrays(points, beta)
+    if len(points) ** 2 <= MOST_PAIRS:
+        yield "jax naive", _jax(lambda a, y, w: jax.nn.softmax(a @ y.T, axis=1) @ y, *arrays)
+        yield "jax.nn attention", _jax(_jax_attention, *arrays)
         yield "numpy naive", _numpy(beta, points)
-    engines += _below_pairs(points.shape[1], beta)
-    for engine in engines:
-        yield type(engine).__name__.lower(), _jax(lambda a, y, w, engine=engine: engine.attend(a, y, w).mean, a, y, w)
-    if importlib.util.find_spec("torch") is not None:
+    if _installed("torch"):
         yield "torch SDPA", _torch(beta, points)
-    if importlib.util.find_spec("pykeops") is not None:
+    if _installed("pykeops"):
         yield "pykeops", _keops(beta, points)
-    if points.shape[1] == 2 and points.dtype == np.float64 and nufft.available():
-        yield "FINUFFT", _jax(_finufft(beta), a, y, w)
-
-
-def _below_pairs(dim: int, beta: float) -> list[Any]:
-    """The engines of circle and sphere, at the tolerance that flows ask of them."""
-    fast: dict[int, list[Any]] = {2: [Fourier(TOLERANCE)], 3: [Harmonics(TOLERANCE)]}
-    transform = [Nufft(reach=abs(beta), tolerance=TOLERANCE)] if dim in fast and nufft.available() else []
-    return fast.get(dim, []) + transform
+    if points.shape[1] == 2 and points.dtype == np.float64 and _installed("FINUFFT"):
+        yield "FINUFFT", _jax(_finufft(beta), *arrays)
 
 
 def _peak(run: Callable[..., Any]) -> float | None:
@@ -224,21 +221,20 @@ def _keops(beta: float, points: np.ndarray) -> Callable[..., Any]:
 
 def calibrate(dtype: str, repeats: int = 5) -> dict[str, Cost]:
     """The costs of the engines of this machine, fitted to measured times of sums among `n` tokens."""
-    names = {name for dim in (2, 3) for name in applicable(1, 1, dim, dtype, True, TOLERANCE)}
-    return {name: _fitted(name, SIZES.get(name, SIZES["others"]), dtype, repeats) for name in sorted(names)}
+    served: dict[str, dict[int, AbstractEngine]] = {}
+    for dim in DIMS:
+        for engine in applicable(KernelSum(1, 1, dim, dtype, True, TOLERANCE)):
+            served.setdefault(engine.name, {})[dim] = engine
+    return {name: _fitted(by_dim, dtype, repeats) for name, by_dim in sorted(served.items())}
 
 
-def _fitted(name: str, ns: tuple[int, ...], dtype: str, repeats: int) -> Cost:
-    below = name in ("fourier", "harmonics")
-    dims = {"fourier": (2,), "harmonics": (3,)}.get(name, (2, 3, 16))
+def _fitted(by_dim: dict[int, AbstractEngine], dtype: str, repeats: int) -> Cost:
+    """The cost of one engine, made for each number of coordinates that it takes."""
     rows, times = [], []
-    for dim in dims:
-        engine = applicable(1, 1, dim, dtype, True, TOLERANCE)
-        if name not in engine:
-            continue
-        for n in ns:
-            rows.append([1.0, 0.0, 0.0, 2.0 * n] if below else [1.0, n * n, dim * n * n, 0.0])
-            times.append(_seconds(engine[name], n, dim, dtype, repeats))
+    for dim, engine in by_dim.items():
+        for n in engine.sizes:
+            rows.append([1.0, n * n, dim * n * n, 0.0] if engine.exact else [1.0, 0.0, 0.0, 2.0 * n])
+            times.append(_seconds(engine, n, dim, dtype, repeats))
     # Each time counts by its relative error: small sums decide the start, large ones the rest.
     weights = 1 / np.array(times)
     return Cost(*map(float, nnls(np.array(rows) * weights[:, None], np.ones(len(times)))[0]))
@@ -259,10 +255,8 @@ def _in_a_row(run: Callable[..., Any], least: float) -> float:
     return (time.perf_counter() - begun) / count
 
 
-def _seconds(engine: Any, n: int, dim: int, dtype: str, repeats: int) -> float:
-    y = jnp.asarray(_tokens(n, dim).astype(dtype))
-    w = jnp.full(n, -np.log(n), y.dtype)
-    run = _jax(lambda a, y, w: engine.attend(a, y, w).mean, jnp.asarray(16.0, y.dtype) * y, y, w)
+def _seconds(engine: AbstractEngine, n: int, dim: int, dtype: str, repeats: int) -> float:
+    run = _jax(lambda a, y, w: engine.attend(a, y, w).mean, *_arrays(_tokens(n, dim).astype(dtype), 16.0))
     run()
     times = []
     for _ in range(repeats):

@@ -5,12 +5,13 @@ For sources `y_j` with log weights `l_j` and a covector `a`,
     L(a) = log sum_j exp(<a, y_j> + l_j),        grad L(a) = sum_j y_j exp(<a, y_j> + l_j - L(a)).
 
 An engine computes both for a batch of covectors, and any other function of a query and all sources row by row. Engines
-differ in memory and speed, not in the answer.
+differ in memory and speed, not in the answer. An engine is its class, which declares all that others ask about it: its name,
+where it applies, whether it is exact, what it costs. `sums/registry.py` holds them all.
 """
 
 import abc
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +19,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from measureflow.spaces import AbstractSpace
+from measureflow.sums.costs import Cost, calibrated
+
+FEW_PAIRS = 2**14
+"""Up to so many, pairs are held at once: few kernels are worth their call."""
+
+
+def declared(kind: type, base: type, *names: str) -> None:
+    """Refuse a class that leaves open what its base wants to be told, unless it is abstract by name."""
+    told = {name for parent in kind.__mro__[: kind.__mro__.index(base)] for name in vars(parent)}
+    missing = [f"`{name}: ClassVar[bool]`" for name in names if name not in told]
+    if missing and not kind.__name__.startswith("Abstract"):
+        raise TypeError(
+            f"The class `{kind.__name__}` must declare {', '.join(missing)}; `{base.__name__}` says what that means."
+        )
 
 
 class Attended(NamedTuple):
@@ -27,8 +42,71 @@ class Attended(NamedTuple):
     mean: Float[Array, "m d"]
 
 
+class KernelSum(NamedTuple):
+    """A sum before it is done: `m` covectors and `n` sources of `d` coordinates in a precision such as `"float64"`.
+
+    - `spherical`: whether sources lie on the unit sphere.
+    - `tolerance`: the error that the result may have beyond roundings; with None there is none.
+    - `reach`: a bound on the scores `|a| |y|`, where one is known.
+    """
+
+    m: int
+    n: int
+    d: int
+    dtype: str
+    spherical: bool = False
+    tolerance: float | None = None
+    reach: float | None = None
+
+    @property
+    def pairs(self) -> int:
+        """How many scores there are."""
+        return self.m * self.n
+
+
 class AbstractEngine(eqx.Module):
-    """A way to compute kernel sums over weighted points."""
+    """A way to compute kernel sums over weighted points.
+
+    A class must declare `exact` (False for sums with an error of their own, whose work grows more slowly than the pairs) and
+    `batches` (whether a batch of sums, under `vmap`, is one call with memory linear in the tokens); the rest has defaults.
+    `costs` are those measured on a kind of device in a precision, such as `"cpu float64"`, and `sizes` the numbers of tokens
+    at which `measureflow bench --calibrate` measures them anew. The name is that of the class in lower case.
+    """
+
+    exact: ClassVar[bool]
+    batches: ClassVar[bool]
+    name: ClassVar[str]
+    costs: ClassVar[Mapping[str, Cost]] = {}
+    sizes: ClassVar[tuple[int, ...]] = (256, 1024, 4096)
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        cls.name = cls.__name__.lower()
+        declared(cls, AbstractEngine, "exact", "batches")
+
+    @classmethod
+    def available(cls) -> bool:
+        """Whether it can be used here: what it needs is installed, and the default device is one of its own."""
+        return True
+
+    @classmethod
+    def serving(cls, sum: KernelSum) -> "AbstractEngine | None":
+        """The engine made for a sum; None where it cannot do it, or is only used when asked for by name."""
+        return None
+
+    @classmethod
+    def worth(cls, sum: KernelSum) -> bool:
+        """Whether it may be chosen for a sum that it can do."""
+        return sum.pairs > FEW_PAIRS
+
+    @classmethod
+    def cost(cls, kind: str) -> Cost | None:
+        """What it costs on a kind of device: as calibrated on this machine, else as declared, else not known."""
+        return calibrated(kind).get(cls.name, cls.costs.get(kind))
+
+    def pick(self, m: int, n: int, d: int, dtype) -> "AbstractEngine":
+        """The engine that does a sum: itself, unless it is one that chooses."""
+        return self
 
     @abc.abstractmethod
     def attend(

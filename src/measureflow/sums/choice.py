@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -10,19 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from measureflow.spaces import AbstractSpace, Sphere
-from measureflow.sums import native, pallas
-from measureflow.sums.base import AbstractEngine, Attended
-from measureflow.sums.blockwise import Blockwise, Dense
-from measureflow.sums.costs import costs
-from measureflow.sums.fourier import Fourier
-from measureflow.sums.harmonics import Harmonics
+from measureflow.sums import native
+from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
+from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.registry import engines, register
 
-BELOW_PAIRS = ("fourier", "harmonics")
-"""Engines whose work grows more slowly than the pairs, and whose sums have an error of their own."""
-FEW_PAIRS, MOST_PAIRS = 2**14, 2**22
-"""Up to the first, pairs are held at once unless the native kernel keeps all in registers; beyond the second, never."""
-FEWEST_PAIRS = 2**6
-"""Up to so many, pairs are always held at once: no kernel is worth its call."""
 TOLERANCE, TIGHTEST = 1e-10, 1e-13
 """The error that sums below all pairs may have unless another is asked for, a hundredth of what flows in float64 keep; and
 the least that they can have."""
@@ -31,34 +23,26 @@ the least that they can have."""
 def choose(m: int, n: int, d: int, dtype, spherical: bool = False, tolerance: float | None = None) -> AbstractEngine:
     """The engine with the least predicted time for `m` covectors and `n` sources of `d` coordinates on the default device.
 
-    Engines below all pairs are considered where sources lie on the unit sphere and a tolerance is given.
+    Engines below all pairs are considered where sources lie on the unit sphere and a tolerance is given. Where no cost is
+    known, the first engine that does such sums is taken.
     """
-    in_registers = jax.default_backend() == "cpu" and native.available() and d <= native.IN_REGISTERS
-    if m * n <= (FEWEST_PAIRS if in_registers else FEW_PAIRS):
-        return Dense()
-    if jax.default_backend() == "cpu" and not native.available():
+    sum = KernelSum(m, n, d, np.dtype(dtype).name, spherical, tolerance)
+    if sum.pairs > FEW_PAIRS and jax.default_backend() == "cpu" and not native.available():
         _say_once()
-    known = costs(f"{jax.default_backend()} {np.dtype(dtype).name}")
-    ready = applicable(m, n, d, dtype, spherical, tolerance)
-    measured = [name for name in ready if name in known]
-    return ready[min(measured, key=lambda name: known[name].seconds(m, n, d), default="blockwise")]
+    ready = [engine for engine in applicable(sum) if engine.worth(sum)]
+    known = [(cost.seconds(m, n, d), engine) for engine in ready if (cost := engine.cost(device(dtype))) is not None]
+    return min(known, key=lambda pair: pair[0], default=(0.0, ready[0]))[1]
 
 
-def applicable(
-    m: int, n: int, d: int, dtype, spherical: bool = False, tolerance: float | None = None
-) -> dict[str, AbstractEngine]:
-    """The engines that can do a sum on the default device, by name."""
-    name, backend = np.dtype(dtype).name, jax.default_backend()
-    engines: dict[str, AbstractEngine] = {"blockwise": Blockwise()}
-    if m * n <= MOST_PAIRS:
-        engines["dense"] = Dense()
-    if backend == "cpu" and native.available() and name in ("float32", "float64"):
-        engines["native"] = native.Native()
-        if spherical and tolerance is not None and d in (2, 3):
-            engines |= {"fourier": Fourier(tolerance)} if d == 2 else {"harmonics": Harmonics(tolerance)}
-    if pallas.available() and d <= pallas.MOST.get(name, 0):
-        engines["pallas"] = pallas.Pallas()
-    return engines
+def applicable(sum: KernelSum) -> list[AbstractEngine]:
+    """The engines that can do a sum on the default device, worth it or not."""
+    made = [kind.serving(sum) for kind in engines() if kind.available()]
+    return [engine for engine in made if engine is not None]
+
+
+def device(dtype) -> str:
+    """The kind of the default device in a precision, as costs know it."""
+    return f"{jax.default_backend()} {np.dtype(dtype).name}"
 
 
 @functools.cache
@@ -70,6 +54,7 @@ def _say_once() -> None:
     )
 
 
+@register
 @final
 class Auto(AbstractEngine):
     """The engine that `choose` picks for each sum: the default of every measure.
@@ -78,8 +63,14 @@ class Auto(AbstractEngine):
     all pairs.
     """
 
+    batches: ClassVar[bool] = False
     tolerance: float | None = eqx.field(static=True, default=TOLERANCE)
     spherical: bool = eqx.field(static=True, default=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it chooses among exact engines alone."""
+        return self.tolerance is None
 
     def on(self, space: AbstractSpace) -> "Auto":
         """The same choice for tokens of a space."""
@@ -92,7 +83,7 @@ class Auto(AbstractEngine):
         return self if self.tolerance <= tolerance else Auto(float(10 ** np.floor(np.log10(tolerance))), self.spherical)
 
     def pick(self, m: int, n: int, d: int, dtype) -> AbstractEngine:
-        """The engine of a sum."""
+        """The engine that is chosen for a sum."""
         return choose(m, n, d, dtype, self.spherical, self.tolerance)
 
     def attend(
@@ -119,8 +110,3 @@ class Auto(AbstractEngine):
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row, in blocks."""
         return Blockwise().rows(row, sources, *queries)
-
-
-def name(engine: AbstractEngine, n: int, d: int, dtype) -> str:
-    """The name of the engine that does the sums of `n` tokens among themselves."""
-    return type(engine.pick(n, n, d, dtype) if isinstance(engine, Auto) else engine).__name__.lower()

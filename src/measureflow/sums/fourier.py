@@ -8,54 +8,23 @@ with Bessel numbers that fall off like a Gaussian of variance `r`: 36 modes give
 """
 
 import math
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from measureflow.spaces import AbstractSpace, Sphere
-from measureflow.sums import native
 from measureflow.sums import series as sums
-
-
-def applies(space: AbstractSpace, dim: int) -> bool:
-    """Whether the engine serves tokens of this space: only those of the circle."""
-    return isinstance(space, Sphere) and dim == 2
+from measureflow.sums.costs import Cost
+from measureflow.sums.native import constants
+from measureflow.sums.registry import register
 
 
 def modes(beta: float, tolerance: float = 1e-10) -> int:
     """About how many modes covectors of length `beta` need: the tail of a Gaussian of variance `beta`, and of `beta^k / k!`."""
     left = -math.log(max(CIRCLE.part * tolerance, 2e-16))
     return math.ceil(math.sqrt(2 * left * abs(beta)) + left / 3)
-
-
-def cost(m: int, n: int, beta: float, tolerance: float = 1e-10) -> float:
-    """Seconds for `m` covectors of length `beta` and `n` sources where no covector is isolated, on two cores."""
-    if abs(beta) > CIRCLE.longest:
-        return math.inf
-    per_source, per_covector = (6e-11, 12e-11) if native.available() else (1.5e-8, 1.5e-8)
-    return 5e-5 + modes(beta, tolerance) * (per_source * n + per_covector * m) + 3e-9 * (m + n)
-
-
-@final
-class Fourier(sums.AbstractSeries):
-    """Sums over tokens on the unit circle by Fourier modes, in time linear in the tokens.
-
-    Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more (so float32
-    gives about 1e-6 times `1 + |a|`). Covectors whose error bound is larger are summed exactly, as are all of them if sources
-    are off the circle by more than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
-    """
-
-    tolerance: float = eqx.field(static=True, default=1e-10)
-    threads: int = eqx.field(static=True, default=0)
-    level: int = eqx.field(static=True, default=-1)
-
-    @property
-    def series(self) -> sums.Series:
-        """The series of the circle."""
-        return CIRCLE
 
 
 def _waves(top: int, points: Array) -> Array:
@@ -84,7 +53,27 @@ CIRCLE = sums.Series(
     shares=lambda top: np.ones(2 * top + 2),
     tops=(48, 200, 960),
     target="measureflow_modes",
-    longest=1e4,
-    part=1e-5,
-    roundings=(2.0, 1.0),
+    longest=constants.CIRCLE_LONGEST,
+    part=constants.CIRCLE_PART,
+    roundings=constants.CIRCLE_ROUNDINGS,
 )
+
+
+@register
+@final
+class Fourier(sums.AbstractSeries):
+    """Sums over tokens on the unit circle by Fourier modes, in time linear in the tokens.
+
+    Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more (so float32
+    gives about 1e-6 times `1 + |a|`). Covectors whose error bound is larger are summed exactly, as are all of them if sources
+    are off the circle by more than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
+    """
+
+    exact: ClassVar[bool] = False
+    batches: ClassVar[bool] = False
+    series: ClassVar[sums.Series] = CIRCLE
+    costs: ClassVar[dict[str, Cost]] = dict.fromkeys(("cpu float32", "cpu float64"), Cost(4e-6, token=1.1e-8))
+    sizes: ClassVar[tuple[int, ...]] = (2000, 50000)
+    tolerance: float = eqx.field(static=True, default=1e-10)
+    threads: int = eqx.field(static=True, default=0)
+    level: int = eqx.field(static=True, default=-1)

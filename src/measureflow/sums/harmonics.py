@@ -8,8 +8,7 @@ with spherical Bessel numbers `i_l` and harmonics `S_lm` of degree `l`. Degree 1
 `r = 64`; the work for each token grows with the square of the degree.
 """
 
-import math
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,47 +16,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from measureflow.spaces import AbstractSpace, Sphere
-from measureflow.sums import native
 from measureflow.sums import series as sums
-
-
-def applies(space: AbstractSpace, dim: int) -> bool:
-    """Whether the engine serves tokens of this space: only those of the sphere in three coordinates."""
-    return isinstance(space, Sphere) and dim == 3
-
-
-def degree(beta: float, tolerance: float = 1e-6) -> int:
-    """About the degree that covectors of length `beta` need: the tail of a Gaussian of variance `beta`, and of `beta^l / l!`."""
-    left = -math.log(max(SPHERE.part * tolerance, 2e-16))
-    return math.ceil(math.sqrt(2 * left * abs(beta)) + left / 6)
-
-
-def cost(m: int, n: int, beta: float, tolerance: float = 1e-6) -> float:
-    """Seconds for `m` covectors of length `beta` and `n` sources where no covector is isolated, on two cores."""
-    if abs(beta) > SPHERE.longest:
-        return math.inf
-    per_source, per_covector = (7e-11, 18e-11) if native.available() else (2.5e-8, 2.5e-8)
-    return 5e-5 + (degree(beta, tolerance) + 1) ** 2 / 2 * (per_source * n + per_covector * m) + 5e-9 * (m + n)
-
-
-@final
-class Harmonics(sums.AbstractSeries):
-    """Sums over tokens on the unit sphere of three coordinates by spherical harmonics, in time linear in the tokens.
-
-    Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more. Covectors
-    whose error bound is larger are summed exactly, as are all longer than 256, and all if sources are off the sphere by more
-    than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
-    """
-
-    tolerance: float = eqx.field(static=True, default=1e-6)
-    threads: int = eqx.field(static=True, default=0)
-    level: int = eqx.field(static=True, default=-1)
-
-    @property
-    def series(self) -> sums.Series:
-        """The series of the sphere."""
-        return SPHERE
+from measureflow.sums.costs import Cost
+from measureflow.sums.native import constants
+from measureflow.sums.registry import register
 
 
 def _harmonics(top: int, points: Array) -> Array:
@@ -113,7 +75,27 @@ SPHERE = sums.Series(
     shares=_shares,
     tops=(16, 40, 140),
     target="measureflow_sphere",
-    longest=256.0,
-    part=1e-4,
-    roundings=(4.0, 4.0),
+    longest=constants.SPHERE_LONGEST,
+    part=constants.SPHERE_PART,
+    roundings=constants.SPHERE_ROUNDINGS,
 )
+
+
+@register
+@final
+class Harmonics(sums.AbstractSeries):
+    """Sums over tokens on the unit sphere of three coordinates by spherical harmonics, in time linear in the tokens.
+
+    Log mass and mean are within `tolerance`, or within ten roundings of scores of their size where that is more. Covectors
+    whose error bound is larger are summed exactly, as are all longer than 256, and all if sources are off the sphere by more
+    than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
+    """
+
+    exact: ClassVar[bool] = False
+    batches: ClassVar[bool] = False
+    series: ClassVar[sums.Series] = SPHERE
+    costs: ClassVar[dict[str, Cost]] = dict.fromkeys(("cpu float32", "cpu float64"), Cost(1e-5, token=6e-8))
+    sizes: ClassVar[tuple[int, ...]] = (2000, 20000)
+    tolerance: float = eqx.field(static=True, default=1e-6)
+    threads: int = eqx.field(static=True, default=0)
+    level: int = eqx.field(static=True, default=-1)

@@ -21,7 +21,7 @@ WIDE = 256
 
 def exact() -> AbstractEngine:
     """The engine for all pairs on the default device."""
-    return native.Native() if jax.default_backend() == "cpu" and native.available() else Blockwise()
+    return native.Native() if native.on_cpu() else Blockwise()
 
 
 def resummed(missed: Bool[Array, " m"], seen: Attended, a: Array, y: Array, log_weights: Array) -> Attended:

@@ -12,7 +12,7 @@ The error is relative to the total weight; covectors that see too little of it, 
 import functools
 import importlib.util
 import math
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -21,10 +21,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.spaces import AbstractSpace
-from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
+from measureflow.sums.native.constants import SCORE_ROUNDINGS
+from measureflow.sums.registry import register
 
 MOST_COORDINATES = 3
 MARGIN = 3
@@ -36,19 +37,7 @@ def available() -> bool:
     return importlib.util.find_spec("jax_finufft") is not None
 
 
-def applies(space: AbstractSpace, dim: int) -> bool:
-    """Whether the engine serves tokens of this space: any space of up to three coordinates."""
-    return available() and dim <= MOST_COORDINATES
-
-
-def cost(m: int, n: int, beta: float, tolerance: float = 1e-6, dim: int = 3) -> float:
-    """Seconds for `m` covectors and `n` sources with scores up to `beta` where no covector is isolated, on two cores."""
-    precision = _precision(beta, tolerance, dim)
-    width, grid = 2 - math.log10(precision), (4 * _modes(beta, precision)) ** dim
-    per_point = 2e-8 + 2e-10 * width**dim
-    return 1e-3 + per_point * (n + (1 + dim) / 2 * m) + 4e-9 * grid * (1 + (1 + dim) / 2)
-
-
+@register
 @final
 class Nufft(AbstractEngine):
     """Sums over tokens with up to three coordinates, in time nearly linear in the tokens.
@@ -57,8 +46,23 @@ class Nufft(AbstractEngine):
     of `max |y|`, or within ten roundings of the largest score where that is more. Needs the extra `nufft`.
     """
 
+    exact: ClassVar[bool] = False
+    batches: ClassVar[bool] = False
     reach: float = eqx.field(static=True)
     tolerance: float = eqx.field(static=True, default=1e-6)
+
+    @classmethod
+    def available(cls) -> bool:
+        """Where jax-finufft is installed."""
+        return available()
+
+    @classmethod
+    def serving(cls, sum: KernelSum) -> "Nufft | None":
+        """Sums of few coordinates whose scores have a known bound, where an error is allowed."""
+        if sum.reach is None or sum.tolerance is None:
+            return None
+        few = sum.d <= MOST_COORDINATES and sum.dtype in ("float32", "float64")
+        return cls(sum.reach, sum.tolerance) if few else None
 
     def __check_init__(self):
         if not available():
@@ -119,7 +123,7 @@ def _by_gaussians(reach: float, tolerance: float, a: Array, y: Array, w: Array) 
     mass, slope = _gauss(_modes(reach, precision), precision, b, weights, x, z)
     log_mass = top + 0.5 * b * jnp.sum(x**2, 1) + jnp.log(mass)
     mean = radius * (x + slope / (b * mass)[:, None])
-    allowed = jnp.maximum(tolerance, 10 * float(jnp.finfo(kind).eps) * (1 + scores))
+    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(kind).eps) * (1 + scores))
     # The nearest periodic image lies sqrt(2 l / b) beyond the ball and pulls the mean by its distance.
     error = MARGIN * precision * (1 + jnp.sqrt(-2 * math.log(precision) / b)) * weights.sum()
     missed = (mass * allowed < error) | (scores > b * (1 + 4 * float(jnp.finfo(wide).eps)))

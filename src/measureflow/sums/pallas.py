@@ -9,7 +9,7 @@ Many coordinates, float32: scores and moments are products of tiles on the tenso
 """
 
 import functools
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -17,8 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.costs import Cost
+from measureflow.sums.native import constants
+from measureflow.sums.registry import register
 
 LOG2E = float(np.log2(np.e))
 LANES, QUERIES, CHUNK = 32, 8, 2**14
@@ -27,19 +30,12 @@ UNROLLED = {"float32": 16, "float64": 4}
 FEW_COORDINATES = 8
 MOST = {"float32": 128, "float64": FEW_COORDINATES}
 """Coordinates that each precision can have; more do not fit the memory of a tile."""
-SPAN = {"float32": 60.0, "float64": 600.0}
-"""Scores may spread over this much below their bound before exponentials vanish; beyond, blocks take over."""
+SPAN = {"float32": constants.SPAN_FLOAT32, "float64": constants.SPAN_FLOAT64}
+"""Scores that spread farther go through blocks."""
 ROWS, COLUMNS, TILES = 128, 64, 64
 """Queries and sources of a product on the tensor cores, and how many products are added before they join the total."""
 THREE_PRODUCTS = 1e-6
 """Three products in tf32 are as exact as this; a smaller tolerance takes full products, four times slower."""
-
-POWER_OF_TWO = (
-    *(4.435280944610336161e-10, 7.074105626245659371e-9, 1.017819803332852766e-7, 1.321543308959462904e-6),
-    *(1.52527334899608046e-5, 1.540353046251461303e-4, 1.333355814678995032e-3, 9.618129107588335083e-3),
-    *(5.550410866481992148e-2, 0.240226506959101562, 0.6931471805599453305, 0.9999999999999999971),
-)
-"""The polynomial of least relative error for `2^r`, `|r| <= 1/2`, to 3e-18: the card has no such instruction in float64."""
 
 
 def available() -> bool:
@@ -47,6 +43,7 @@ def available() -> bool:
     return jax.default_backend() == "gpu"
 
 
+@register
 @final
 class Pallas(AbstractEngine):
     """All pairs on an NVIDIA GPU: up to 8 coordinates in float32 and float64, up to 128 in float32; others go through blocks.
@@ -55,8 +52,24 @@ class Pallas(AbstractEngine):
     small cloud. Derivatives are those of the blockwise sum. `interpret` runs the kernels step by step on any device, for tests.
     """
 
+    exact: ClassVar[bool] = True
+    batches: ClassVar[bool] = False
+    costs: ClassVar[dict[str, Cost]] = {
+        "gpu float32": Cost(3e-5, 2e-13, 6e-14),
+        "gpu float64": Cost(3e-5, 1.3e-12, 1e-13),
+    }
     tolerance: float = eqx.field(static=True, default=1e-5)
     interpret: bool = eqx.field(static=True, default=False)
+
+    @classmethod
+    def available(cls) -> bool:
+        """On a GPU."""
+        return available()
+
+    @classmethod
+    def serving(cls, sum: KernelSum) -> "Pallas | None":
+        """Sums of as many coordinates as a tile has room for."""
+        return cls() if sum.d <= MOST.get(sum.dtype, 0) else None
 
     def __check_init__(self):
         if not (self.interpret or available()):
@@ -263,11 +276,12 @@ def _power_of_two(interpret: bool, x: Array) -> Array:
         return jnp.exp2(x)
     if x.dtype == np.float32:
         return _instruction("ex2.approx.ftz.f32 $0, $1;", x)
-    # Adding 1.5 * 2^52 rounds to an integer, which the low bits then hold; it is added to the exponent bits.
-    shifted = x + 6755399441055744.0
-    r = x - (shifted - 6755399441055744.0)
-    p = jnp.full_like(x, POWER_OF_TWO[0])
-    for c in POWER_OF_TWO[1:]:
+    # The card has no such instruction. Adding 1.5 * 2^52 rounds to an integer, which the low bits then hold; it is added to
+    # the exponent bits.
+    shifted = x + 1.5 * 2**52
+    r = x - (shifted - 1.5 * 2**52)
+    p = jnp.full_like(x, constants.POWER_OF_TWO[0])
+    for c in constants.POWER_OF_TWO[1:]:
         p = _fma(False, p, r, jnp.full_like(x, c))
     bits = jax.lax.bitcast_convert_type(p, jnp.int64) + (jax.lax.bitcast_convert_type(shifted, jnp.int64) << 52)
     return jax.lax.bitcast_convert_type(bits, jnp.float64)

@@ -16,16 +16,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from measureflow.sums.base import AbstractEngine, Attended, attend_one
-from measureflow.sums.choice import Auto
-from measureflow.sums.native import Native
-from measureflow.sums.tangent import attend_tangent
+from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
 BLOCK = 128
 """The size of the triangles that are masked."""
 AT_ONCE = 2**20
 """Small squares are summed together as long as they have at most so many pairs."""
-FEW_COORDINATES = 8
-"""Up to this many coordinates derivatives are sums of other values, of which there are as many as products of coordinates."""
 
 
 @final
@@ -89,8 +85,8 @@ def _over_squares(
     queries, sources = (tuple(x.reshape(-1, 2, half, *x.shape[1:]) for x in arrays) for arrays in (queries, sources))
     squares = (*(x[:, 1] for x in queries), *(x[:, 0] for x in sources))
     count, _, d = squares[0].shape
-    picked = engine.pick(half, half, d, squares[0].dtype) if isinstance(engine, Auto) else engine
-    together = count if isinstance(picked, Native) else min(count, max(1, AT_ONCE // half**2))
+    batches = engine.pick(half, half, d, squares[0].dtype).batches
+    together = count if batches else min(count, max(1, AT_ONCE // half**2))
     if together == count:
         return jax.vmap(sum)(*squares)
     return jax.lax.map(lambda square: sum(*square), squares, batch_size=together)

@@ -9,10 +9,9 @@ the series leaves out. A covector that sees a tiny part of that weight would los
 exceeds the tolerance the sum is made exactly.
 """
 
-import abc
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,9 +22,10 @@ from jaxtyping import Array, Float, PyTree
 
 from measureflow import checks
 from measureflow.sums import native
-from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
+from measureflow.sums.native.constants import SCORE_ROUNDINGS
 
 
 class Series(NamedTuple):
@@ -57,14 +57,23 @@ class Series(NamedTuple):
 class AbstractSeries(AbstractEngine):
     """An engine that sums by a series, and exactly where the series does not suffice."""
 
+    series: ClassVar[Series]
     tolerance: eqx.AbstractVar[float]
     threads: eqx.AbstractVar[int]
     level: eqx.AbstractVar[int]
 
-    @property
-    @abc.abstractmethod
-    def series(self) -> Series:
-        """The series of the sphere where sources lie."""
+    @classmethod
+    def serving(cls, sum: KernelSum) -> "AbstractSeries | None":
+        """Sums over the sphere of the series, where an error is allowed."""
+        there = sum.spherical and sum.d == cls.series.dim and sum.dtype in ("float32", "float64")
+        if sum.tolerance is None or not there:
+            return None
+        return cls(tolerance=sum.tolerance)  # pyright: ignore[reportCallIssue]
+
+    @classmethod
+    def worth(cls, sum: KernelSum) -> bool:
+        """From few pairs on where the C++ kernel does them."""
+        return native.on_cpu() and sum.pairs > native.FEWEST_PAIRS
 
     def __check_init__(self):
         if not 1e-14 <= self.tolerance < 1:
@@ -96,7 +105,7 @@ def check_sources(name: str, series: Series, sources: Array) -> None:
 
 def attend(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array) -> Attended:
     """The log mass and tilted mean, by the series and exactly where it does not suffice."""
-    if jax.default_backend() == "cpu" and native.available():
+    if native.on_cpu():
         log_mass, mean, missed = natively(series, tolerance, threads, level, a, y, w)
     else:
         log_mass, mean, missed = in_jax(series, tolerance, a, y, w)
@@ -131,8 +140,8 @@ def in_jax(series: Series, tolerance: float, a: Array, y: Array, w: Array) -> tu
     left_out = max(eps, series.part * tolerance)
     sums = _sums(series, left_out, jnp.concatenate([weights, weights * y], 1), a, y)
     mass, mean = sums[:, 0], sums[:, 1:] / sums[:, :1]
-    # Scores of size r carry r roundings into the exponent: no engine can give more digits.
-    allowed = jnp.maximum(tolerance, 10 * float(jnp.finfo(kind).eps) * (1 + r))
+    # Scores of size r carry r roundings into the exponent.
+    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(kind).eps) * (1 + r))
     base, growth = series.roundings
     error = weights.sum() * (left_out + eps * (base + growth * jnp.sqrt(r)))
     off = jnp.abs(_norm(y) - 1).max()

@@ -6,7 +6,7 @@ all tokens more than once.
 """
 
 import functools
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -18,10 +18,12 @@ from jaxtyping import Array, Float, PyTree
 from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.choice import Auto
+from measureflow.sums.registry import register
 
 AXIS = "tokens"
 
 
+@register
 @final
 class Sharded(AbstractEngine):
     """Tokens spread over devices, of this process or of all processes after `jax.distributed.initialize`.
@@ -30,12 +32,18 @@ class Sharded(AbstractEngine):
     those of one device up to the rounding of another order.
     """
 
+    batches: ClassVar[bool] = False
     engine: AbstractEngine
     mesh: Mesh = eqx.field(static=True)
 
     def __init__(self, engine: AbstractEngine | None = None, devices: list[jax.Device] | None = None):
         self.engine = Auto() if engine is None else engine
         self.mesh = Mesh(np.array(jax.devices() if devices is None else devices), (AXIS,))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the engine of each device is."""
+        return self.engine.exact
 
     def spread(self, tree: PyTree) -> PyTree:
         """A measure, or any tree of arrays, with the first axis of each array spread over the devices."""

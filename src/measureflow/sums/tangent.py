@@ -15,6 +15,9 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+FEW_COORDINATES = 8
+"""Up to this many coordinates derivatives are such sums; beyond, those of the engine's own program."""
+
 Average = Callable[[Float[Array, "n e"]], Float[Array, "m e"]]
 
 

@@ -6,8 +6,9 @@ the work.
 
 import ctypes
 import functools
+import warnings
 from pathlib import Path
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -16,12 +17,13 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.sums.base import AbstractEngine, Attended
+from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
-from measureflow.sums.native import averages
-from measureflow.sums.tangent import attend_tangent
+from measureflow.sums.costs import Cost
+from measureflow.sums.native import averages, constants
+from measureflow.sums.registry import register
+from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
-LEVELS = ("baseline", "avx2", "avx512")
 TARGETS = (
     "measureflow_attend",
     "measureflow_average",
@@ -30,10 +32,8 @@ TARGETS = (
     "measureflow_heads",
     "measureflow_heads_gradient",
 )
-IN_REGISTERS = 4
-"""Up to this many coordinates a tile of the kernel stays in registers."""
-FEW_COORDINATES = 8
-"""Up to this many coordinates derivatives are averages by the kernel; beyond, those of the blockwise sum."""
+FEWEST_PAIRS = 2**6
+"""Up to so many, not even a kernel in registers is worth its call."""
 
 
 @functools.cache
@@ -41,12 +41,29 @@ def _library() -> ctypes.CDLL | None:
     for path in sorted(Path(__file__).parent.glob("_attend*.so")):
         try:
             library = ctypes.CDLL(str(path))
+        except OSError:  # of another machine
+            continue
+        if _fits(library):
             for name in TARGETS:
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
-        except (OSError, AttributeError):
-            continue
-        return library
+            return library
+        warnings.warn(
+            f"measureflow: {path.name} was built from other sources and is not used. Install again to build it anew.",
+            stacklevel=2,
+        )
     return None
+
+
+def _fits(library: ctypes.CDLL) -> bool:
+    """Whether a library has all kernels, and was built from the constants that Python reads."""
+    whole = all(hasattr(library, name) for name in (*TARGETS, "measureflow_constants"))
+    return whole and _text(library, "measureflow_constants") == constants.digest()
+
+
+def _text(library: ctypes.CDLL, name: str) -> str:
+    function = getattr(library, name)
+    function.restype = ctypes.c_char_p
+    return function().decode()
 
 
 def available() -> bool:
@@ -54,10 +71,15 @@ def available() -> bool:
     return _library() is not None
 
 
+def on_cpu() -> bool:
+    """Whether the kernels do the sums of the default device."""
+    return jax.default_backend() == "cpu" and available()
+
+
 def level() -> str:
     """The best instruction set of this machine that the kernel knows."""
     library = _library()
-    return "none" if library is None else LEVELS[library.measureflow_level()]
+    return "none" if library is None else _text(library, "measureflow_level_name")
 
 
 def limit(dtype) -> float | None:
@@ -69,6 +91,7 @@ def limit(dtype) -> float | None:
     return library.measureflow_limit(int(np.dtype(dtype) == np.float64))
 
 
+@register
 @final
 class Native(AbstractEngine):
     """All pairs by the C++ kernel: memory linear in the tokens, as fast as the processor's exponentials.
@@ -77,8 +100,29 @@ class Native(AbstractEngine):
     Derivatives are sums of the same kind (`sums.tangent`), or those of the blockwise sum for many coordinates.
     """
 
+    exact: ClassVar[bool] = True
+    batches: ClassVar[bool] = True
+    costs: ClassVar[dict[str, Cost]] = {
+        "cpu float32": Cost(1e-6, 8e-11, 1.8e-11),
+        "cpu float64": Cost(1e-6, 2.6e-10, 3.5e-11),
+    }
     threads: int = eqx.field(static=True, default=0)
     level: int = eqx.field(static=True, default=-1)
+
+    @classmethod
+    def available(cls) -> bool:
+        """Where the kernels are built, on a CPU."""
+        return on_cpu()
+
+    @classmethod
+    def serving(cls, sum: KernelSum) -> "Native | None":
+        """Any sum in float32 and float64."""
+        return cls() if sum.dtype in ("float32", "float64") else None
+
+    @classmethod
+    def worth(cls, sum: KernelSum) -> bool:
+        """From few pairs on while a tile stays in registers."""
+        return sum.pairs > (FEWEST_PAIRS if sum.d <= constants.IN_REGISTERS else FEW_PAIRS)
 
     def __check_init__(self):
         if not available():

@@ -148,6 +148,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(measureflow_attend, attend,
                                   .Attr<int32_t>("threads")
                                   .Attr<int32_t>("level"));
 
+// Which constants.py the library was built from.
+extern "C" const char* measureflow_constants() { return CONSTANTS_DIGEST; }
+
 extern "C" int measureflow_level() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
@@ -155,6 +158,11 @@ extern "C" int measureflow_level() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return AVX2;
 #endif
   return BASELINE;
+}
+
+extern "C" const char* measureflow_level_name() {
+  constexpr const char* names[] = {"baseline", "avx2", "avx512"};
+  return names[measureflow_level()];
 }
 
 // How many exponentials a second all cores do, 0 for float and 1 for double: the limit of every exact sum.

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "constants.h"  // made from constants.py by the build
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;

@@ -9,7 +9,6 @@
 
 namespace {
 
-constexpr double LONGEST = 1e4;  // covectors beyond need more than a thousand modes: marked as missed
 constexpr int REACH = 4;
 
 struct Series {
@@ -102,9 +101,9 @@ void attend(Circle<T>& p, Helpers& helpers, F lengths, F moment_blocks, F query_
   p.longest = ends.data() + p.runs;
   helpers.share(useful(p.m), p, lengths);
   const double shortest = *std::min_element(p.shortest, p.shortest + p.runs);
-  const double longest = std::min(LONGEST, *std::max_element(p.longest, p.longest + p.runs));
+  const double longest = std::min(CIRCLE_LONGEST, *std::max_element(p.longest, p.longest + p.runs));
 
-  p.truncation = std::max(EPS, 1e-5 * p.tolerance);
+  p.truncation = std::max(EPS, CIRCLE_PART * p.tolerance);
   const int top_mode = modes_needed(longest, p.truncation);
   p.modes = top_mode + 2;
   const auto moment = moments_of(p, 2 * p.modes, helpers, useful(p.n), moment_blocks);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "constants.h"
+
 namespace {
 
 template <typename T>
@@ -23,19 +25,16 @@ template <typename T>
 struct Constants;
 template <>
 struct Constants<float> {
-  static constexpr float log2e = 1.44269504f, magic = 12582912.0f, least = -125.0f, span = 60.0f;
+  static constexpr float log2e = 1.44269504f, magic = 12582912.0f, least = -125.0f, span = SPAN_FLOAT32;
   static constexpr int mantissa = 23, degree = 5;
   static constexpr float poly[degree + 1] = {1.3276472168e-3f, 9.675541331e-3f, 5.5507132729e-2f,
                                              0.24022119724f,   0.69314696707f,  1.0000000717f};
 };
 template <>
 struct Constants<double> {
-  static constexpr double log2e = 1.4426950408889634, magic = 6755399441055744.0, least = -1021.0, span = 600.0;
+  static constexpr double log2e = 1.4426950408889634, magic = 6755399441055744.0, least = -1021.0, span = SPAN_FLOAT64;
   static constexpr int mantissa = 52, degree = 11;
-  static constexpr double poly[degree + 1] = {
-      4.435280944610336161e-10, 7.074105626245659371e-9, 1.017819803332852766e-7, 1.321543308959462904e-6,
-      1.52527334899608046e-5,   1.540353046251461303e-4, 1.333355814678995032e-3, 9.618129107588335083e-3,
-      5.550410866481992148e-2,  0.240226506959101562,    0.6931471805599453305,   0.9999999999999999971};
+  static constexpr const double (&poly)[degree + 1] = POWER_OF_TWO;
 };
 
 }  // namespace

@@ -9,8 +9,6 @@
 
 namespace {
 
-constexpr double LONGEST = 256;  // covectors beyond need more than a hundred degrees: marked as missed
-
 // Degrees and orders in the order of the moments, with the factors of the recurrence that leads from (l, m) to (l + 1, m).
 struct Table {
   int degree, size;
@@ -98,9 +96,9 @@ void attend(Ball<T>& p, Helpers& helpers, F moment_blocks, F query_tiles) {
     longest = s > longest ? s : longest;
   }
   shortest = std::sqrt(shortest);
-  longest = std::min(LONGEST, std::sqrt(longest));
+  longest = std::min(SPHERE_LONGEST, std::sqrt(longest));
 
-  p.truncation = std::max(EPS, 1e-4 * p.tolerance);
+  p.truncation = std::max(EPS, SPHERE_PART * p.tolerance);
   const int degree = degree_needed(longest, p.truncation);
   const Table table(degree + 1);
   p.table = &table;
