@@ -102,14 +102,14 @@ def test_the_help_of_the_benchmark_names_its_options(capsys):
 
 
 BAD = {
-    "n": (["--n", "0"], "`n` must be at least 1; got 0."),
-    "dim": (["--dim", "0"], "`dim` must be at least 1; got 0."),
-    "repeats": (["--repeats", "-1"], "`repeats` must be at least 1; got -1."),
-    "nan": (["--beta", "nan"], "`beta` must be a finite number; got nan."),
+    "n": (["--n", "0"], "`n`: input should be greater than 0; got '0'."),
+    "dim": (["--dim", "0"], "`dim`: input should be greater than 0; got '0'."),
+    "repeats": (["--repeats", "-1"], "`repeats`: input should be greater than 0; got '-1'."),
+    "nan": (["--beta", "nan"], "`beta`: input should be a finite number; got 'nan'."),
     "json": (["--json", "nowhere/rows.json"], "`json`: there is no folder 'nowhere' to write"),
     "picture": (["--picture", "nowhere/rows.png"], "`picture`: there is no folder 'nowhere' to write"),
     "folder": (["--json", "."], "`json`: '.' is a folder; give the name of a file."),
-    "kind": (["--picture", "rows.txt"], "`picture`: 'rows.txt' does not end like a picture;"),
+    "kind": (["--picture", "rows.txt"], "`picture` must end in .png"),
 }
 
 

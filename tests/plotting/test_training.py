@@ -18,7 +18,7 @@ def line(figure, name):
 
 def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
     series = {"risk": Curve(RISK, "risk"), "dissipation": Curve(LOST, "dissipation")}
-    run = SimpleNamespace(times=TIMES, series=series, title="a run")
+    run = SimpleNamespace(times=TIMES, series=series, title="a run", at=lambda i: None)
     spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
     figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, limit=RISK - 0.1, limit_heads=99)
     np.testing.assert_array_equal(line(figure, "risk").get_ydata(), RISK)

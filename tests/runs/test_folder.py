@@ -60,7 +60,8 @@ def test_the_state_is_the_measure_after_the_last_frame(run):
     assert (marker["frames"], marker["state"]) == (9, "state-9.eqx")
     assert [p.name for p in run.path.glob("state-*")] == ["state-9.eqx"]
     state = eqx.tree_deserialise_leaves(run.path / "state-9.eqx", SIMULATE.job(run.config).flow.start)
-    np.testing.assert_array_equal(state.points, run.final.points)
+    # A frame is read off inside the last step, the state at its end: they differ by roundings.
+    np.testing.assert_allclose(state.points, run.final.points, atol=1e-11)
 
 
 def test_numbers_are_stored_in_the_precision_of_the_flow(tmp_path):

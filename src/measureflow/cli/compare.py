@@ -1,35 +1,23 @@
 """`measureflow compare RUN RUN ...`: what runs differ in, as a table and as a picture."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.options import Picture, Words, parse, positional
 from measureflow.cli.showing import print_written
 from measureflow.runs.settings import InputError
 
 if TYPE_CHECKING:
     from measureflow.runs.comparison import Comparison
 
-PICTURES = (".png", ".pdf", ".svg")
-
 
 class Compare(Words):
     """Set runs of any kind side by side: options and results that differ, curves together, distances from the first."""
 
     runs: tuple[str, ...] = positional("RUN", "run folders, two or more")
-    out: str = Field("compare.png", description="picture to write")
-
-    @field_validator("out")
-    @classmethod
-    def _picture(cls, out: str) -> str:
-        if Path(out).suffix not in PICTURES:
-            raise ValueError(f"must end in {', '.join(PICTURES)}; got {out!r}")
-        if not Path(out).absolute().parent.is_dir():
-            raise ValueError(f"there is no folder {str(Path(out).parent)!r}")
-        return out
+    out: Picture = Field("compare.png", description="picture to write")
 
 
 def main(argv: list[str]) -> int:

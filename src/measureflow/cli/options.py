@@ -1,13 +1,43 @@
 """From a schema to command line options and back: tyro collects what was typed, pydantic alone judges it."""
 
-from typing import Annotated, Any, TypedDict
+import os
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, get_origin
 
 import tyro
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.settings import Schema, Settings, read
 from measureflow.runs.vocabulary import TABLES
+
+PICTURES = (".png", ".pdf", ".svg")
+LAST = ("use", "out", "force")
+"""Options that the help lists last."""
+
+
+def _writable(file: str) -> str:
+    """The name of a file that can be written; otherwise why not, before any work is done."""
+    path = Path(file)
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {str(path.parent)!r} to write {file!r} to")
+    if path.is_dir():
+        raise ValueError(f"{file!r} is a folder; give the name of a file")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise ValueError(f"{file!r} cannot be written; permission is denied")
+    return file
+
+
+def _picture(file: str) -> str:
+    if Path(file).suffix not in PICTURES:
+        raise ValueError(f"must end in {', '.join(PICTURES)}; got {file!r}")
+    return file
+
+
+Output = Annotated[str, AfterValidator(_writable)]
+"""A file that a command writes."""
+Picture = Annotated[str, AfterValidator(_picture), AfterValidator(_writable)]
+"""A picture that a command writes."""
 
 
 class Words(BaseModel):
@@ -16,10 +46,10 @@ class Words(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def positional(metavar: str, help: str) -> Any:
-    """A field of a schema for words without an option in front; at least one is needed."""
+def positional(metavar: str, help: str, *, least: int = 1) -> Any:
+    """A field of a schema for words without an option in front; at least one is needed, unless told otherwise."""
     extra: Any = {"positional": metavar}
-    return Field((), min_length=1, description=help, json_schema_extra=extra, validate_default=True)
+    return Field((), min_length=least, description=help, json_schema_extra=extra, validate_default=True)
 
 
 def parse(schema: type[Schema], argv: list[str], prog: str) -> Schema:
@@ -40,7 +70,8 @@ def parse_run(command: AbstractCommand, argv: list[str]) -> Settings:
 
 
 def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = False) -> dict[str, Any]:
-    words = {name: _word(name, field) for name, field in schema.model_fields.items()}
+    names = sorted(schema.model_fields, key=lambda name: name in LAST)
+    words = {schema.model_fields[name].alias or name: _word(name, schema.model_fields[name]) for name in names}
     file = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
     kind: Any = TypedDict("Options", words | ({"config": Annotated[str, file]} if config else {}), total=False)  # pyright: ignore
     return tyro.cli(kind, args=argv, prog=prog, description=schema.__doc__)
@@ -57,7 +88,8 @@ def _after(argv: list[str], option: str) -> str | None:
 
 
 def _word(name: str, field: Any) -> Any:
-    default = "" if field.default in (None, False, ()) else f"(default: {field.default})"
+    usual = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+    default = "" if usual is None or usual is False or usual == "" else f"(default: {usual})"
     help_: Any = {"help": _help(name, field).replace("%", "%%"), "help_behavior_hint": default}
     if field.annotation is bool:
         return Annotated[bool, tyro.conf.arg(**help_)]
@@ -66,7 +98,8 @@ def _word(name: str, field: Any) -> Any:
         return Annotated[
             tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=str(extra["positional"]), **help_)
         ]
-    return Annotated[str, tyro.conf.arg(metavar=_metavar(name, field.annotation), **help_)]
+    kind = tuple[str, ...] if get_origin(field.annotation) is tuple else str
+    return Annotated[kind, tyro.conf.arg(metavar=_metavar(name, field.annotation), **help_)]
 
 
 def _help(name: str, field: Any) -> str:
@@ -83,4 +116,6 @@ def _metavar(name: str, annotation: Any) -> str:
     if choices and all(isinstance(choice, str) for choice in choices):
         return "{" + ",".join(choices) + "}"
     kinds = {int: "INT", float: "NUMBER", str: "TEXT"}
-    return next((kinds[kind] for kind in (annotation, *choices) if kind in kinds), "NUMBER")
+    several = " ..." if get_origin(annotation) is tuple else ""
+    bare = (getattr(kind, "__origin__", kind) for kind in (annotation, *choices))
+    return next((kinds[kind] for kind in bare if kind in kinds), "NUMBER") + several

@@ -1,7 +1,7 @@
 """Runs in one picture: tokens over their limit at telling times, or variants side by side, and how far they are apart."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,6 +28,7 @@ BINS = 72
 UNIFORM = {"circle": 1 / (2 * np.pi), "sphere": 1 / (4 * np.pi)}
 
 
+@runtime_checkable
 class Apart(Protocol):
     """A distance over time, with what the number of tokens alone explains where that makes sense."""
 

@@ -5,7 +5,7 @@ Run folders have all of it, and so may anything else that wants a figure.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,6 +14,7 @@ from measureflow.flows import Trajectory
 from measureflow.plotting.curves import draw_counts, draw_series
 
 
+@runtime_checkable
 class Recorded(Protocol):
     """A run as figures see it; a series has `values`, a `label`, and says whether it `counts` and is `drawn`."""
 

@@ -76,7 +76,7 @@ def _load(file: str) -> dict[str, Any]:
 
 
 def _sentence(problem: Any, schema: type[BaseModel]) -> str:
-    name = ".".join(map(str, problem["loc"]))
+    name = str(problem["loc"][0]) if problem["loc"] else ""  # what follows are places in a list
     got = problem["input"]
     match problem["type"]:
         case "extra_forbidden":
@@ -89,6 +89,8 @@ def _sentence(problem: Any, schema: type[BaseModel]) -> str:
             if not name:
                 return f"{text[0].upper()}{text[1:]}."
             return f"`{name}`{'' if text.startswith('must') else ':'} {text}."
+        case "too_short":
+            return f"`{name}` is needed; `--help` says what it is."
         case _:
             return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
 

@@ -132,6 +132,26 @@ FRAMES = Table(
 )
 """Made from an attention. `flat`: only tokens in flat space can be rescaled."""
 
+ENERGIES = Table(
+    "energy",
+    {
+        "none": Word("attention moves tokens"),
+        "interaction": Word(
+            "interaction at beta, so tokens flee each other", "measureflow.energies:InteractionEnergy", takes=("beta",)
+        ),
+    },
+)
+"""Energies that tokens descend instead of following attention."""
+
+RISKS = Table(
+    "data",
+    {
+        "f1": Word("the first fixture of the theory", "measureflow.training.fixtures:f1"),
+        "f2": Word("the second fixture", "measureflow.training.fixtures:f2"),
+    },
+)
+"""Risks of heads that are trained; `data` also takes a text file."""
+
 TOLERANCE = {"rtol": Option(Positive | None, None, "tolerance of the adaptive solvers; 1e-8 unless given")}
 STEP = {"dt": Option(Positive | None, None, "step of the fixed-step solvers")}
 SOLVERS = Table(
@@ -164,8 +184,8 @@ MEASURES = Table("measure", measures.found())
 SERIES = Table("series", {})
 """Diagnostics of one's own, which every run watches where they make sense: a `Series` by its name."""
 
-TABLES = (ATTENTIONS, SPACES, MEASURES, ENSEMBLES, MASKS, NORMS, SCHEDULES, FRAMES, SOLVERS, NOISES)
-"""The tables whose options take one of their words; `init` also takes a file."""
+TABLES = (ATTENTIONS, SPACES, MEASURES, ENSEMBLES, MASKS, NORMS, SCHEDULES, FRAMES, ENERGIES, SOLVERS, NOISES)
+"""The tables of simulations whose options take one of their words; `init` also takes a file."""
 
 
 def use(file: str) -> None:
