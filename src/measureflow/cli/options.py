@@ -64,7 +64,8 @@ def parse_run(command: AbstractCommand, argv: list[str]) -> Settings:
     """
     early = {name: _after(argv, f"--{name}") for name in ("use", "config")}
     asked = {"use": early["use"]} if early["use"] is not None else {}
-    schema = command.schema(asked | command.asked(early["config"]))
+    command.use(command.asked(early["config"]) | asked)
+    schema = command.schema(asked)
     typed = _typed(schema, argv, f"measureflow {command.name}", config=True)
     return command.settings(typed, typed.pop("config", None))
 

@@ -44,7 +44,18 @@ class AbstractCommand(abc.ABC):
 
     def settings(self, words: dict[str, Any], file: str | None = None) -> Any:
         """The settings that words and a file describe."""
-        return read(self.schema(self.asked(file) | words), words, file)
+        self.use(self.asked(file) | words)
+        return read(self.schema(words), words, file)
+
+    def use(self, words: dict[str, Any]) -> None:
+        """Read a file of words of one's own, if one is asked for: it may add choices and options."""
+        from measureflow.runs import vocabulary
+
+        if words.get("use") is not None:
+            try:
+                vocabulary.use(str(words["use"]))
+            except ValueError as error:
+                raise InputError(f"{error}.") from None
 
     def asked(self, file: str | None) -> dict[str, Any]:
         """The key of a file on which its schema depends; what is wrong with the file is said when it is read."""
@@ -61,15 +72,8 @@ class Simulate(AbstractCommand):
     name = "simulate"
 
     def schema(self, words: dict[str, Any]) -> type[Settings]:
-        """The schema with the words of a file of one's own, if there is one."""
-        from measureflow.runs import simulation, vocabulary
-
-        if words.get("use") is not None:
-            try:
-                vocabulary.use(str(words["use"]))
-            except ValueError as error:
-                raise InputError(f"{error}.") from None
-        return simulation.schema()
+        """The schema with the options that all words bring."""
+        return load("measureflow.runs.simulation:schema")()
 
     def job(self, settings: Any) -> "Job":
         """A simulation."""

@@ -8,14 +8,12 @@ from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_vali
 
 from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.settings import Settings
-from measureflow.runs.vocabulary import Positive
+from measureflow.runs.vocabulary import RISKS, Positive
 from measureflow.runs.words import load
 
 if TYPE_CHECKING:
     from measureflow.runs.job import Job
     from measureflow.runs.reading import Run
-
-FIXTURES = ("f1", "f2")
 
 
 class HeadTraining(Settings):
@@ -23,7 +21,7 @@ class HeadTraining(Settings):
 
     shown: ClassVar[tuple[str, ...]] = ("data", "heads", "optimiser", "step", "time", "seed")
 
-    data: str = Field("f1", description="f1 or f2, the fixtures of the theory, or a text file read by characters")
+    data: str = Field("f1", description=f"{', '.join(RISKS)}, or a text file read by characters")
     heads: PositiveInt = Field(64, description="number of heads")
     optimiser: Literal["flow", "descent", "sgd", "momentum", "adam", "langevin"] = Field(
         "sgd", description="gradient flow, full descent, descent on samples, heavy ball, Adam, or descent with noise"
@@ -49,18 +47,18 @@ class HeadTraining(Settings):
     @field_validator("data")
     @classmethod
     def _known(cls, data: str) -> str:
-        if data not in FIXTURES and not Path(data).is_file():
-            raise ValueError(f"must be one of {', '.join(FIXTURES)} or a text file; there is no file {data!r}")
+        if data not in RISKS and not Path(data).is_file():
+            raise ValueError(f"must be one of {', '.join(RISKS)} or a text file; there is no file {data!r}")
         return data
 
     def inputs(self) -> tuple[str, ...]:
         """The text, if there is one."""
-        return () if self.data in FIXTURES else (self.data,)
+        return tuple(file for file in (None if self.data in RISKS else self.data, self.use) if file is not None)
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
         given, text = self.model_fields_set, {"dim", "head_dim", "length", "windows"}
-        foreign = sorted(text & given) if self.data in FIXTURES else []
+        foreign = sorted(text & given) if self.data in RISKS else []
         kinds = {"friction": ["momentum"], "memory": ["adam"], "beta": ["langevin"], "batch": ["sgd"]}
         kinds["step"] = ["descent", "sgd", "momentum", "adam", "langevin"]
         return [
@@ -68,7 +66,7 @@ class HeadTraining(Settings):
                 self.optimiser == "langevin" and self.profile != "constant",
                 "`profile` must be constant for langevin, whose noise does not change in time",
             ),
-            (bool(foreign), f"`{''.join(foreign[:1])}` is for text; the fixture {self.data!r} has its own sizes"),
+            (bool(foreign), f"`{''.join(foreign[:1])}` is for text; {self.data!r} has its own sizes"),
             *(
                 (name in given and self.optimiser not in users, f"`{name}` is for `optimiser` {' and '.join(users)}")
                 for name, users in kinds.items()

@@ -31,6 +31,9 @@ class Settings(BaseModel):
     shown: ClassVar[tuple[str, ...]] = ()
     """Options that a run folder names even if they have their usual values."""
 
+    use: str | None = Field(
+        None, description="Python file that adds words of its own: attentions, measures, diagnostics"
+    )
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
     force: bool = Field(False, description="replace the run folder if it exists")
 

@@ -73,11 +73,17 @@ def _flow(config: Simulation, field, start: AbstractMeasure) -> AbstractFlow:
     )
 
 
+def _mover(config: Simulation) -> str:
+    if config.energy != "none":
+        return f"descending the {config.energy} energy"
+    return f"{'causal ' if config.mask == 'causal' else ''}{config.attention} attention"
+
+
 def _title(config: Simulation, start: AbstractMeasure) -> str:
     word = MEASURES.choose(config)
     parts = [
         word.title(word.facts(start), word.arrays(start)),
-        f"{'causal ' if config.mask == 'causal' else ''}{config.attention} attention",
+        _mover(config),
         f"β = {config.beta:g}" if config.matrices is None else f"matrices of {config.matrices}",
         *([f"{config.heads} heads"] if config.heads > 1 else []),
         *([f"{config.norm} norm (directions)"] if config.norm != "none" else []),

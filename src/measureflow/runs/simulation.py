@@ -39,6 +39,7 @@ class Simulation(Settings):
     mlp: NonNegativeInt = Field(0, description="hidden units of a random perceptron added to attention")
     schedule: str = Field("constant", description="how weights change in time")
     frame: str = Field("fixed", description="tokens as they are, or rescaled by exp(-tV)")
+    energy: str = Field("none", description="an energy that tokens descend instead")
     noise: v.Positive | None = Field(None, description="temperature of Brownian noise; tokens need the euler solver")
     noise_law: str = Field("langevin", description="what the noise is")
     layers: NonNegativeInt = Field(
@@ -61,9 +62,6 @@ class Simulation(Settings):
     tolerance: v.Positive = Field(0.1, description="tokens closer than this, in geodesic distance, share a cluster")
     verify: bool = Field(True, description="run again with longer steps to estimate the error")
     movie: bool = Field(False, description="also write movie.gif")
-    use: str | None = Field(
-        None, description="Python file that adds words of its own: attentions, measures, diagnostics"
-    )
 
     if TYPE_CHECKING:
 
@@ -166,11 +164,16 @@ class Simulation(Settings):
 
     def _field_rules(self) -> list[tuple[bool, str]]:
         given, drawn = self.model_fields_set, self.has("drawn")
+        attending = {"attention", "matrices", "weights", "heads", "mask", "norm", "mlp", "schedule", "frame"} & given
         busy = [name for name in ("mask", "norm", "schedule") if getattr(self, name) not in ("none", "constant")]
         return [
             (
                 self.matrices is not None and bool({"beta", "weights", "heads"} & given),
                 "`beta`, `weights` and `heads` set what `matrices` also sets: give one of them",
+            ),
+            (
+                self.energy != "none" and bool(attending),
+                f"`energy` {self.energy} moves tokens by itself: drop {' and '.join(f'`{name}`' for name in sorted(attending))}",
             ),
             (
                 self.heads > 1 and not drawn,

@@ -12,13 +12,13 @@ from measureflow.energies import AbstractEnergy
 from measureflow.fields import AbstractField
 from measureflow.flows import Adaptive, Euler, Flow
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.runs.heads import FIXTURES, HeadTraining
+from measureflow.runs.heads import HeadTraining
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.reading import Run
 from measureflow.runs.reading import open as open_run
 from measureflow.runs.series import Series
 from measureflow.runs.settings import InputError
-from measureflow.runs.vocabulary import MEASURES
+from measureflow.runs.vocabulary import MEASURES, RISKS
 from measureflow.spaces import Product
 from measureflow.training import (
     Adam,
@@ -34,7 +34,6 @@ from measureflow.training import (
     dissipation,
     duality_gap,
     extended,
-    fixtures,
     langevin,
     marginal,
     step_limit,
@@ -157,8 +156,8 @@ def _series(problem: Problem, name: str) -> tuple[Series, ...]:
 
 def data(config: HeadTraining) -> tuple[HeadRisk | Text, HeadRisk]:
     """Where samples come from, and the risk that is watched."""
-    if config.data in FIXTURES:
-        risk = fixtures.f1() if config.data == "f1" else fixtures.f2()
+    if config.data in RISKS:
+        risk = RISKS[config.data].build(config)
         return risk, risk
     heads = FullHeads(config.dim, config.head_dim, config.head_dim)
     text = Text(Path(config.data), config.length, heads, key=config.seed)

@@ -13,12 +13,12 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from measureflow import fields as f
-from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEnergy
+from measureflow.energies import AbstractEnergy, BilinearEnergy, GradientFlow, InteractionEnergy
 from measureflow.fields import AbstractField, ensembles
 from measureflow.runs.files import numbers_in
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
-from measureflow.runs.vocabulary import ATTENTIONS, ENSEMBLES, FRAMES, MASKS, NORMS, SCHEDULES
+from measureflow.runs.vocabulary import ATTENTIONS, ENERGIES, ENSEMBLES, FRAMES, MASKS, NORMS, SCHEDULES
 from measureflow.runs.words import load
 
 Matrix = Float[Array, "d d"]
@@ -30,6 +30,9 @@ Together = Callable[[Heads], AbstractField]
 
 def field_of(config: Simulation, dim: int) -> tuple[AbstractField, AbstractEnergy]:
     """The field that a configuration describes, and the energy that is watched along its flow."""
+    if config.energy != "none":
+        energy = ENERGIES.choose(config).build(config)
+        return GradientFlow(energy), energy
     given = None if config.matrices is None else _matrices(config.matrices, dim)
     turns = partial(_drawn, config, dim) if given is None else lambda turn: given
     energy = InteractionEnergy(config.beta) if given is None else BilinearEnergy(given[0][0])
