@@ -1,16 +1,20 @@
 """Every published claim comes out as expected, and a verdict can fail."""
 
+import itertools
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from measureflow import studies
-from measureflow.studies.base import Claim, Size, at_least, at_most, equal
+from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, equal
+
+FILES = [file for file in Path(studies.__file__).parent.glob("*/*.py") if file.stem != "__init__"]
 
 CATALOGUE = [
     "attention-feature-derivatives-are-bounded",
@@ -127,23 +131,32 @@ FIELDS = {
     "as_expected": bool,
     "seconds": float,
     "reason": str,
+    "topic": str,
+    "where": str,
 }
-TRUE = Claim("a-claim", "One is one.", reference="nobody:25")
-FALSE = Claim("a-claim-as-published", "One is two.", reference="nobody:25", expected="differs")
+TRUE = Claim("One is one.", reference="nobody:25", where="section 1", name="a-claim")
+FALSE = Claim("One is two.", reference="nobody:25", where="section 2", name="a-claim-as-published")
+
+
+@pytest.fixture(scope="session")
+def verdict(request):
+    """The verdict on a claim: pytest runs the tests of one claim together, so each study runs once."""
+    return studies.run(request.param)
 
 
 def test_names_are_the_ids_of_the_catalogue():
     assert studies.names() == CATALOGUE
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_the_claim_comes_out_as_expected(name):
-    verdict = studies.run(name)
+@pytest.mark.parametrize("verdict", CATALOGUE, indirect=True)
+def test_the_claim_comes_out_as_expected(verdict):
+    name = verdict.name
     assert verdict.as_expected, f"{verdict}\n{verdict.as_json()}"
     fields = json.loads(json.dumps(verdict.as_json(), allow_nan=False))
     assert all(isinstance(fields[field], kind) for field, kind in FIELDS.items())
     assert set(fields) == set(FIELDS)
-    assert fields["name"] == name == studies.claim(name).name
+    assert verdict.claim == studies.claim(name)
+    assert fields["name"] == name
     assert fields["expected"] == ("differs" if name.endswith("-as-published") else "holds")
     assert fields["holds"] == (fields["expected"] == "holds")
     assert bool(fields["reason"]) == (fields["expected"] == "differs")
@@ -204,10 +217,24 @@ def test_a_claim_needs_checks_with_names_of_their_own():
         TRUE.judge(equal("same", 1, 1, 0), equal("same", 2, 2, 0))
 
 
-@pytest.mark.parametrize(("name", "expected"), [("a-claim", "differs"), ("a-claim-as-published", "holds")])
-def test_what_is_expected_follows_from_the_name(name, expected):
-    with pytest.raises(ValueError, match="as-published"):
-        Claim(name, "One is one.", "nobody:25", expected)
+def test_what_is_expected_follows_from_the_name():
+    assert TRUE.expected == "holds"
+    assert FALSE.expected == "differs"
+
+
+def test_the_data_of_a_picture_are_no_part_of_a_verdict():
+    one, two = (TRUE.judge(equal("count", 1, 1, 0), data=jnp.arange(n)) for n in (3, 4))
+    assert one == two
+    assert "data" not in one.as_json()
+    assert "Array" not in repr(one)
+
+
+def test_a_verdict_without_checks_is_not_decided():
+    for claim in (TRUE, FALSE):
+        verdict = Verdict(claim, reason="ValueError: no\nmore")
+        assert not verdict.as_expected
+        assert str(verdict) == f"{claim.name}: ValueError: no; not decided, NOT AS EXPECTED (0.0 s)"
+        json.dumps(verdict.as_json(), allow_nan=False)
 
 
 def test_an_unknown_name_suggests_the_nearest():
@@ -222,13 +249,42 @@ def test_a_size_picks_its_own_setting():
     assert Size("full").pick(16, 64) == 64
 
 
-def test_studies_run_in_double_precision_whatever_the_configuration():
-    with jax.enable_x64(False):
-        verdict = studies.run("unnormalised-energy-without-half-as-published")
-        assert jnp.ones(1).dtype == jnp.float32
-    assert verdict.as_expected
+def test_themes_share_all_studies_out():
+    by_theme = [studies.names(topic) for topic in studies.topics()]
+    assert sorted(itertools.chain(*by_theme)) == studies.names()
+    assert min(map(len, by_theme)) > 2
+    assert len({file.stem for file in FILES}) == len(FILES)
+    assert all(studies.claim(name).topic == topic for topic in studies.topics() for name in studies.names(topic))
+    with pytest.raises(ValueError, match="`topic` is 'spheres'"):
+        studies.names("spheres")
+
+
+def test_every_theme_says_in_a_line_what_it_is():
+    for topic in studies.topics():
+        assert re.fullmatch(r"[A-Z][^\n]+\.", studies.about(topic)), topic
+
+
+def test_every_claim_says_where_it_is_stated():
+    places = (
+        r"\b(abstract|derived|equations?|estimate|figure|lectures|lemma|part|"
+        r"propositions?|remarks?|section|slides?|table|theorems?)\b"
+    )
+    for name in studies.names():
+        claim = studies.claim(name)
+        assert re.search(places, claim.where), name
+        assert len(claim.statement) > 20
+
+
+def test_files_without_a_claim_are_shared_by_two_studies_or_more():
+    text = {file: file.read_text() for file in FILES}
+    for shared in (file for file in FILES if "\nCLAIM = " not in text[file]):
+        users = [file for file in FILES if f"studies.{shared.parent.name}.{shared.stem} import" in text[file]]
+        assert len(users) > 1, shared
 
 
 def test_listing_the_studies_does_not_load_jax():
-    code = "import sys; from measureflow import studies; assert studies.names(); sys.exit('jax' in sys.modules)"
+    code = (
+        "import sys; from measureflow import studies; assert [studies.claim(name) for name in studies.names()]; "
+        "sys.exit('jax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,6 +13,10 @@ from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
 from measureflow.plotting.gaussian import draw_cone as draw_cone
 from measureflow.plotting.gaussian import draw_disc as draw_disc
 from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
+from measureflow.plotting.laws import Curve as Curve
+from measureflow.plotting.laws import curves_figure as curves_figure
+from measureflow.plotting.laws import draw_curves as draw_curves
+from measureflow.plotting.laws import panels as panels
 from measureflow.plotting.limits import circle_figure as circle_figure
 from measureflow.plotting.limits import gaussian_figure as gaussian_figure
 from measureflow.plotting.limits import sphere_figure as sphere_figure
