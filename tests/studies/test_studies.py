@@ -5,11 +5,13 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from measureflow import studies
 from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, equal
@@ -119,6 +121,64 @@ CATALOGUE = [
     "well-specified-teacher-decays-like-inverse-square",
     "zero-head-bifurcates-at-critical-decay",
 ]
+KINDS = {"found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end"}
+DRAWN = {
+    "bures-distance-gradient-and-barycenter": dict(axes=1, found=1),
+    "causal-sequences-refine-to-masked-mean-field": dict(axes=1, found=3, law=3),
+    "chaos-empirical-term-scales-like-inverse-root-n": dict(axes=1, found=3, law=3),
+    "chaos-euler-term-is-first-order": dict(axes=1, found=2, law=2),
+    "chaos-martingale-term-is-root-epsilon-and-survives-n": dict(axes=1, found=2, law=2),
+    "cone-coordinates-and-line-figure": dict(axes=2, path=50, ends=2),
+    "contracting-variants-share-one-over-t-law": dict(axes=1, found=3, law=3),
+    "deck-attention-table-is-column-softmax": dict(axes=3, table=3),
+    "empirical-wasserstein-rate-by-dimension": dict(axes=1, found=4, law=4),
+    "entropic-map-between-gaussians": dict(axes=1, found=3, law=3),
+    "equiangular-reduction-of-the-sphere-dynamics": dict(axes=1, found=1, law=1),
+    "gaussian-blow-up-time": dict(axes=1, found=4, law=4),
+    "gaussian-clustering-limit": dict(axes=1, found=2, law=2),
+    "gaussian-stays-gaussian-with-riccati-covariance": dict(axes=1, found=2, law=2),
+    "gaussian-tokens-approach-their-closure-like-inverse-root-n": dict(axes=1, found=3, law=3),
+    "gaussian-variational-inference-step-is-exact": dict(axes=1, found=1, law=1),
+    "generic-start-ends-in-one-cluster": dict(axes=4, tokens=8),
+    "good-triple-gives-at-most-three-hyperplanes": dict(axes=3, found=60),
+    "gradient-domination-gives-exponential-risk-decay": dict(axes=2, found=2, law=2),
+    "hemisphere-start-contracts-exponentially": dict(axes=1, found=2),
+    "high-dimension-follows-the-equiangular-curve": dict(axes=2, found=3, law=2),
+    "l2-attention-no-blow-up-when-keys-injective": dict(axes=1, found=3, law=3),
+    "layer-control-adjoint-ends-in-softmax-residual": dict(axes=1, found=2, law=2),
+    "long-context-critical-scaling": dict(axes=1, found=3, law=3),
+    "masked-attention-ignores-future-tokens": dict(axes=1, table=1),
+    "mean-field-lipschitz-exponent-is-two-for-w1": dict(axes=1, found=2, law=1),
+    "mean-field-lipschitz-exponent-one-as-published": dict(axes=1, found=2),
+    "negative-key-query-contracts-hardmax-to-zero": dict(axes=3, paths=2, ends=2, hull=1, found=1, law=1),
+    "negative-value-matrix-contracts-to-zero": dict(axes=1, found=4, law=4),
+    "ngpt-contraction-scale-is-inverse-step": dict(axes=1, found=3, law=3),
+    "noisy-fokker-planck-sign-as-published": dict(axes=1, found=2, law=2),
+    "noisy-sphere-threshold-and-transition-type": dict(axes=2, found=3, law=3),
+    "one-dimensional-attention-becomes-boolean": dict(axes=4, table=4),
+    "only-monte-carlo-rate-for-cross-entropy-as-published": dict(axes=1, found=2, law=1),
+    "orbit-converges-to-the-stationary-set": dict(axes=3, found=2, paths=1, ends=1),
+    "paranormal-value-gives-product-of-boundary-and-subspace": dict(axes=2, paths=2, ends=2, hull=2),
+    "pre-norm-slows-clustering-to-a-power": dict(axes=2, found=2, law=2),
+    "rank-histogram-spread-as-published": dict(axes=3, bar=30),
+    "rescaled-tokens-reach-polytope-boundary": dict(axes=3, paths=3, ends=3, hull=6),
+    "residual-attention-is-first-order-euler": dict(axes=1, found=4, law=4),
+    "risk-dissipation-identity": dict(axes=2, found=1, law=1, start=1, end=1),
+    "sinkhorn-covariance-grows-at-most-exponentially": dict(axes=1, found=3, law=3),
+    "sinkhorn-heat-limit": dict(axes=2, found=6, law=6),
+    "sinkhorn-kernel-is-doubly-stochastic": dict(axes=3, table=3),
+    "softmax-attention-is-not-a-wasserstein-gradient-flow": dict(axes=4, table=4),
+    "sphere-energy-minimisers-are-diracs": dict(axes=1, found=6, law=6),
+    "sphere-energy-nonconvex-with-many-rest-points": dict(axes=9, mass=16, found=2),
+    "static-gap-below-monte-carlo-bound": dict(axes=1, found=1, law=1),
+    "static-gap-decays-like-one-over-n": dict(axes=1, found=2, law=2),
+    "strong-monotonicity-contracts-wasserstein": dict(axes=1, found=1, law=1),
+    "support-radius-grows-at-most-exponentially": dict(axes=10, paths=5, ends=5, found=5, law=5),
+    "tokens-on-the-circle-approach-their-density-like-inverse-root-n": dict(axes=1, found=1, law=1),
+    "two-tokens-tanh": dict(axes=2, found=6, law=6),
+    "unnormalised-linear-relu-violate-radius-bound": dict(axes=2, found=4, law=2),
+    "well-specified-teacher-decays-like-inverse-square": dict(axes=2, found=2, law=2),
+}
 FIELDS = {
     "name": str,
     "statement": str,
@@ -162,6 +222,24 @@ def test_the_claim_comes_out_as_expected(verdict):
     assert bool(fields["reason"]) == (fields["expected"] == "differs")
     assert fields["seconds"] > 0
     assert "\n" not in str(verdict)
+
+
+@pytest.mark.parametrize("verdict", sorted(DRAWN), indirect=True)
+def test_the_picture_of_a_study_shows_what_it_should(verdict):
+    figure = studies.load(verdict.name).draw(verdict)
+    shown = Counter(artist.get_gid() for artist in figure.findobj(lambda artist: artist.get_gid() in KINDS))
+    assert {"axes": len(figure.axes), **shown} == DRAWN[verdict.name]
+    figure.draw_without_rendering()
+    page = figure.bbox.padded(1)
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text():
+            box = text.get_window_extent()
+            assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
+            assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
+
+
+def test_the_studies_that_draw_are_known():
+    assert {name for name in studies.names() if studies.draws(name)} == set(DRAWN)
 
 
 def test_a_wrong_prediction_does_not_hold():

@@ -4,6 +4,8 @@ Numbers come in and axes or figures go out: nothing is computed here but the pro
 are plain objects, never pyplot's, so drawing works without a display and leaves no state behind.
 """
 
+from matplotlib.figure import Figure as Figure
+
 from measureflow.plotting.compare import compare_figure as compare_figure
 from measureflow.plotting.compare import draw_distance as draw_distance
 from measureflow.plotting.compare import draw_overlay as draw_overlay
@@ -22,13 +24,20 @@ from measureflow.plotting.limits import gaussian_figure as gaussian_figure
 from measureflow.plotting.limits import sphere_figure as sphere_figure
 from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.movie import movie as movie
+from measureflow.plotting.paths import draw_hull as draw_hull
+from measureflow.plotting.paths import draw_paths as draw_paths
 from measureflow.plotting.run import draw_clusters as draw_clusters
 from measureflow.plotting.run import draw_energy as draw_energy
 from measureflow.plotting.run import draw_series as draw_series
 from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.run import telling_frames as telling_frames
+from measureflow.plotting.tables import draw_counts as draw_counts
+from measureflow.plotting.tables import draw_table as draw_table
 from measureflow.plotting.tokens import draw_tokens as draw_tokens
+from measureflow.plotting.training import draw_heads as draw_heads
+from measureflow.plotting.training import draw_risk as draw_risk
 from measureflow.plotting.training import training_figure as training_figure
 from measureflow.plotting.transport import draw_interpolations as draw_interpolations
 from measureflow.plotting.view import View as View
 from measureflow.plotting.view import view_of as view_of
+from measureflow.plotting.ways import ways_figure as ways_figure

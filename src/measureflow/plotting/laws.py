@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from measureflow import checks
@@ -52,16 +54,21 @@ def draw_curves(
     """
     for curve, colour in zip(curves, (PALETTE[i % len(PALETTE)] for i in range(len(curves))), strict=True):
         _draw_curve(ax, curve, colour)
-    ax.set_xscale("log" if "x" in log else "linear")
-    ax.set_yscale("log" if "y" in log else "linear")
     ax.margins(x=0.04, y=0.08)
+    if "x" in log:
+        ax.set_xscale("log")
+        _few_decades(ax.xaxis)
+    if "y" in log:
+        ax.set_yscale("log")
+        _few_decades(ax.yaxis)
     dress(ax, across, up, title)
     handles = [
         line for line in ax.get_lines() if line.get_gid() == "found" and not str(line.get_label()).startswith("_")
     ]
-    if any(curve.law is not None for curve in curves):
+    lawful = any(curve.law is not None for curve in curves)
+    if lawful:
         handles.append(Line2D([], [], color=INK, linestyle=(0, (4, 2)), linewidth=1.4, label=law))
-    if len(handles) > 1:
+    if lawful or len(handles) > 1:
         ax.legend(handles=handles, frameon=False, fontsize=10, labelcolor=INK)
     return ax
 
@@ -77,13 +84,24 @@ def dress(ax: Axes, across: str, up: str, title: str = "") -> Axes:
     return ax
 
 
+def _few_decades(axis: Axis) -> None:
+    """Write plain numbers along a logarithmic direction that spans less than two powers of ten."""
+    low, high = axis.get_view_interval()
+    if high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high > 6 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+
+
 def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
     x, found = np.asarray(curve.x, float), np.asarray(curve.found, float)
     checks.shaped("found", found, x.shape, "One number for each place.")
-    look = {"marker": "o", "linestyle": "none", "markersize": 6} if len(x) <= FEW else {"linewidth": 2.2}
-    if len(x) <= FEW and curve.law is None:
-        look |= {"linestyle": "-", "linewidth": 1.4}
-    ax.plot(x, found, color=colour, label=curve.name or "_", zorder=2, gid="found", **look)
+    few = len(x) <= FEW
+    style = "none" if few and curve.law is not None else "-"
+    ax.plot(
+        x, found, color=colour, label=curve.name or "_", linestyle=style, linewidth=1.4 if few else 2.2,
+        marker="o" if few else None, markersize=6, zorder=2, gid="found",
+    )  # fmt: skip
     if curve.law is not None:
         law = np.broadcast_to(np.asarray(curve.law, float), x.shape)
-        ax.plot(x, law, color=colour, linestyle=(0, (4, 2)), linewidth=1.4, zorder=2.5, gid="law")
+        ax.plot(x, law, color=colour if few else INK, linestyle=(0, (4, 2)), linewidth=1.4, zorder=2.5, gid="law")

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 Plain = int | float | str | list | dict
 """What a verdict may hold: numbers, sentences, and lists and dictionaries of them."""
@@ -70,7 +69,7 @@ def at_least(what: str, bound: Any, measured: Any) -> Check:
     return Check(what, f"at least {_short(_plain(bound))}", _plain(measured), 0.0, holds)
 
 
-def slope(x: ArrayLike, y: ArrayLike) -> float:
+def slope(x: Any, y: Any) -> float:
     """The exponent of a power law through positive points, by least squares in logarithms."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 

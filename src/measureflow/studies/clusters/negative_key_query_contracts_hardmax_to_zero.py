@@ -13,6 +13,7 @@ from scipy.spatial import ConvexHull
 from measureflow.fields import HardmaxAttention, Perceptron
 from measureflow.flows import layers
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, draw_hull, draw_paths, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.clusters.polytopes import points
@@ -54,7 +55,8 @@ def run(size: Size = SMALL) -> Verdict:
     drift = [np.abs(path - path[0])[:, ConvexHull(path[0]).vertices].max() for path in kept]
     led = [np.abs(path[-1] - path[0][(path[0] @ path[0].T).argmax(1)]).max() for path in kept]
     clouds = rng.normal(size=(10, 12, 2))
-    paired = [norms(steps(-1.0, np.concatenate([cloud[:6], -cloud[:6]]))) for cloud in clouds]
+    opposed = [steps(-1.0, np.concatenate([cloud[:6], -cloud[:6]])) for cloud in clouds]
+    paired = [norms(path) for path in opposed]
     bound = (1 - 2 * ETA) ** np.arange(501)
     ends = [[norms(steps(-1.0, cloud, eta))[-1] for cloud in clouds] for eta in (ETA, 4 * ETA)]
     return CLAIM.judge(
@@ -67,4 +69,18 @@ def run(size: Size = SMALL) -> Verdict:
         at_most("-I: largest norm at the end, 10 normal starts", 0.1, ends[0]),
         # What is left falls with the step: the flow goes to 0.
         at_most("-I: median of these over that with 4 eta", 0.5, np.median(ends[0]) / np.median(ends[1])),
+        data={"positive": kept[0], "negative": opposed[0]},
     )
+
+
+def draw(data: dict[str, np.ndarray]) -> Figure:
+    """Tokens that go straight to the vertices of their hull, and opposite pairs that go to the origin."""
+    figure, (left, middle, right) = panels(3, width=4.2, height=4.0)
+    draw_hull(draw_paths(left, data["positive"], title="form I"), data["positive"][0], filled=True)
+    draw_paths(middle, data["negative"], title="form -I, opposite pairs")
+    size = norms(data["negative"])
+    law = size[0] * (1 - 2 * ETA) ** np.arange(len(size))
+    seen = slice(0, 150)
+    curve = Curve("largest norm", np.arange(len(size))[seen], size[seen], law[seen])
+    draw_curves(right, [curve], "layer", "norm", log="y", law="bound $(1-2η)^k$")
+    return figure

@@ -11,6 +11,7 @@ from jax.nn import softmax
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import evolve
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 
@@ -45,4 +46,12 @@ def run(size: Size = SMALL) -> Verdict:
         equal("attention weights at T = 50 against 1/n, worst", 0.0, np.abs(weights[:, 250] - 0.1).max(), 1e-2),
         # Corrections to the law are of size log(t)/t.
         equal("slope of log norm against log t, t = 500 to 5000", np.full(10, -0.5), slopes, 0.01),
+        data=largest,
     )
+
+
+def draw(largest: np.ndarray) -> Figure:
+    """The largest norm from some starts, and the power of time that it comes to follow."""
+    t, late = TIMES[1:], largest[:4, 1:]
+    curves = [Curve(f"start {i + 1}", t, norm, norm[-1] * (t / t[-1]) ** -0.5) for i, norm in enumerate(late)]
+    return curves_figure(curves, "time t", "largest norm of a token", log="xy", law=r"$\propto t^{-1/2}$")

@@ -11,6 +11,7 @@ import numpy as np
 from measureflow.diagnostics import clusters
 from measureflow.fields import Rescaled, SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, draw_hull, draw_paths, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.studies.clusters.polytopes import excess, frames, off_boundary, off_rest
@@ -55,4 +56,14 @@ def run(size: Size = SMALL) -> Verdict:
         at_most("distinct limits in F of 40 tokens", 10, [len(spread) for spread in groups]),
         # Tokens with one limit in F differ along G by more than the size of the polytope.
         at_least("widest cluster along G, each start", 1.0, [spread.max() for spread in groups]),
+        data=runs[0],
     )
+
+
+def draw(path: np.ndarray) -> Figure:
+    """One cloud, its polytope in F, and what is left of it along G."""
+    figure, (left, right) = panels(2, width=4.4, height=4.2)
+    draw_paths(left, path[..., :2], names=("first direction of F", "second direction of F"))
+    draw_hull(draw_hull(left, path[0, :, :2]), path[-1, :, :2], filled=True)
+    draw_paths(right, path[..., [0, 2]], names=("first direction of F", "direction of G")).set_aspect("auto")
+    return figure

@@ -10,6 +10,7 @@ import numpy as np
 from measureflow.diagnostics import clusters
 from measureflow.fields import Rescaled, SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, draw_hull, draw_paths, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.clusters.polytopes import excess, frames, off_boundary, off_rest
@@ -48,4 +49,14 @@ def run(size: Size = SMALL) -> Verdict:
         at_least("distinct limits of 40 tokens, fewest", 2, min(counts)),  # they do not just meet
         # Two runs with tolerance 1e-10.
         equal("e^{-t} x against z at t = 1", 0.0, np.abs(np.exp(-1) * grown - runs[0][2]).max(), 1e-8),
+        data=runs[1:4],
     )
+
+
+def draw(runs: list[np.ndarray]) -> Figure:
+    """The ways of three clouds, with their hulls at the start and at the end."""
+    figure, axes = panels(3, width=4.0, height=4.0)
+    for ax, path in zip(axes, runs, strict=False):
+        draw_paths(ax, path, names=("z₁", "z₂"))
+        draw_hull(draw_hull(ax, path[0]), path[-1], filled=True)
+    return figure

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from measureflow.fields import AbstractField, L2Attention, SinkhornAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 
@@ -55,10 +56,9 @@ def velocity(attention: AbstractField, density: np.ndarray, eps: float) -> tuple
     return (GRID - mean) / eps, np.asarray(mu.weights)
 
 
-def errors(kind, share: float) -> np.ndarray:
-    """The relative error in the norm of the density, against a share of the score, at each temperature."""
+def errors(pairs: list[tuple[np.ndarray, np.ndarray]], share: float) -> np.ndarray:
+    """The relative error of velocities in the norm of the density, against a share of the score."""
     limit = -share * score(0.5)
-    pairs = [velocity(kind(eps), bumps(0.5), eps) for eps in TEMPERATURES]
     return np.array([np.sqrt(weights @ (v - limit) ** 2 / (weights @ limit**2)) for v, weights in pairs])
 
 
@@ -70,7 +70,8 @@ def variance_rate(kind, eps: float) -> float:
 
 def run(size: Size = SMALL) -> Verdict:
     """Compare both velocities with the score of two bumps on the line, and their variance rates on a normal density."""
-    half, full = errors(sinkhorn, 0.5), errors(softmax, 1.0)
+    found = {kind.__name__: [velocity(kind(e), bumps(0.5), e) for e in TEMPERATURES] for kind in (sinkhorn, softmax)}
+    half, full = errors(found["sinkhorn"], 0.5), errors(found["softmax"], 1.0)
     blurred = velocity(softmax(0.04), bumps(0.5), 0.04)[0] + score(np.sqrt(0.5**2 + 0.04))
     core = np.abs(GRID) < 3
     return CLAIM.judge(
@@ -83,4 +84,20 @@ def run(size: Size = SMALL) -> Verdict:
         # The digits of the closed forms; 1e-3 still tells the rates from their limits 1 and 2.
         equal("variance rate, Sinkhorn, eps = .01", 0.9975, variance_rate(sinkhorn, 0.01), 1e-3),
         equal("variance rate, softmax, eps = .01", 1.9802, variance_rate(softmax, 0.01), 1e-3),
+        data={name: [v for v, _ in pairs] for name, pairs in found.items()},
     )
+
+
+def draw(found: dict[str, list[np.ndarray]]) -> Figure:
+    """The velocities of both kinds at three temperatures over their limits."""
+    figure, axes = panels(2)
+    core = np.abs(GRID) < 2.5
+    for ax, (kind, share), name in zip(
+        axes, ((sinkhorn, 0.5), (softmax, 1.0)), ("half the score", "score"), strict=True
+    ):
+        curves = [
+            Curve(f"ε = {eps:g}", GRID[core], v[core], -share * score(0.5)[core])
+            for eps, v in zip(TEMPERATURES, found[kind.__name__], strict=True)
+        ]
+        draw_curves(ax, curves, "x", "velocity", law=f"minus {name}", title=f"{kind.__name__.capitalize()} attention")
+    return figure

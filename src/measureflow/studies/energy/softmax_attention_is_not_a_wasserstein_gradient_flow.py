@@ -8,11 +8,13 @@ the pair `(i, j)` differently seen from `i` and from `j`.
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.diagnostics import curl
 from measureflow.fields import AbstractField, SinkhornAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.plotting import Figure, draw_table, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 
@@ -59,9 +61,17 @@ def measure(tokens: Float[Array, "n d"]) -> dict[str, Float[Array, ""]]:
     return {name: curl(field, mu) for name, field in fields().items()} | {"frozen gradient": error}
 
 
+@eqx.filter_jit
+def asymmetry(field: AbstractField, tokens: Float[Array, "n d"]) -> Float[Array, "nd nd"]:
+    """The entries of `|J - J^T|` for the velocities of all tokens together."""
+    J = jax.jacfwd(lambda xs: field(0.0, xs, Particles(Euclidean(2), xs)))(tokens).reshape(tokens.size, -1)
+    return jnp.abs(J - J.T)
+
+
 def run(size: Size = SMALL) -> Verdict:
     """Differentiate the four fields at 20 clouds of 6 tokens in the plane."""
-    found = measure(jax.random.normal(jax.random.key(0), (20, 6, 2)))
+    clouds = jax.random.normal(jax.random.key(0), (20, 6, 2))
+    found = measure(clouds)
     # Automatic differentiation leaves rounding, and the Sinkhorn sweeps a residual of 1e-12.
     zeros = [equal(f"asymmetry, {name}", 0.0, found[name].max(), 1e-10) for name in fields() if name != SOFTMAX]
     return CLAIM.judge(
@@ -69,4 +79,14 @@ def run(size: Size = SMALL) -> Verdict:
         at_least("asymmetry, softmax", 0.01, found[SOFTMAX].min()),
         *zeros,
         equal("frozen gradient", 0.0, found["frozen gradient"].max(), 1e-10),  # rounding only
+        data={name: np.asarray(asymmetry(field, clouds[0])) for name, field in fields().items()},
     )
+
+
+def draw(asymmetries: dict[str, np.ndarray]) -> Figure:
+    """Where the Jacobian of one cloud differs from its transpose, for each field."""
+    figure, axes = panels(len(asymmetries), width=3.2, height=3.4)
+    top = max(np.max(entries) for entries in asymmetries.values())
+    for ax, (name, entries) in zip(axes, asymmetries.items(), strict=True):
+        draw_table(ax, entries, name, top=top, names=(f"largest entry {np.max(entries):.0e}", "|J - Jᵀ|"))
+    return figure

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from measureflow.energies import AbstractEnergy, GradientFlow, InteractionEnergy
 from measureflow.flows import evolve
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 
@@ -20,6 +21,8 @@ CLAIM = Claim(
     reference="geshkovski:25",
     where="section on the interaction energy; slide on concentration of the lecture deck",
 )
+
+TIMES = np.concatenate([np.linspace(0.0, 5.0, 51), [20.0]])
 
 
 def energy() -> AbstractEnergy:
@@ -40,17 +43,18 @@ def random_measure(key: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
     return energy()(mu), spread(mu)
 
 
-def minimised(key: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The energy and the spread after descending from 20 random tokens."""
-    path = evolve(GradientFlow(energy()), Particles.iid(Sphere(3), 20, key=key), [0.0, 20.0])
-    return energy()(path.final), spread(path.final)
+def minimised(key: Array) -> tuple[Float[Array, " times"], Float[Array, ""]]:
+    """The energy over time and the last spread while descending from 20 random tokens."""
+    path = evolve(GradientFlow(energy()), Particles.iid(Sphere(3), 20, key=key), TIMES)
+    return path.map(energy()), spread(path.final)
 
 
 def run(size: Size = SMALL) -> Verdict:
     """Evaluate 200 random measures, and descend from 20 starts."""
     keys = jax.random.split(jax.random.key(0), 220)
     F, spreads = map(np.asarray, eqx.filter_jit(jax.vmap(random_measure))(keys[:200]))
-    minima, last_spreads = map(np.asarray, eqx.filter_jit(jax.vmap(minimised))(keys[200:]))
+    falling, last_spreads = map(np.asarray, eqx.filter_jit(jax.vmap(minimised))(keys[200:]))
+    minima = falling[:, -1]
     dirac = energy()(Particles(Sphere(3), np.tile([0.6, 0.0, 0.8], (20, 1))))
     return CLAIM.judge(
         at_least("least energy + e", -1e-12, F.min() + np.e),  # rounding of a sum of 400 terms
@@ -59,4 +63,11 @@ def run(size: Size = SMALL) -> Verdict:
         # Descent is exponential; the final time leaves less than a millionth.
         equal("attained minima, furthest from -e", -np.e, minima[np.abs(minima + np.e).argmax()], 1e-6),
         equal("spread at the minima", 0.0, last_spreads.max(), 1e-6),
+        data=falling,
     )
+
+
+def draw(energies: np.ndarray) -> Figure:
+    """The energy over time from some starts, down to that of a Dirac mass."""
+    curves = [Curve(f"start {i + 1}", TIMES[:-1], F[:-1], -np.e) for i, F in enumerate(energies[:6])]
+    return curves_figure(curves, "time t", "energy", law="point mass, -e")

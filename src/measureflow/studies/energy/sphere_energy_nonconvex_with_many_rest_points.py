@@ -9,10 +9,12 @@ from jaxtyping import Array, Float
 from measureflow.energies import InteractionEnergy
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, ways_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.theory import rates
 from measureflow.theory.equiangular import softmax, unnormalised
+from measureflow.transport import coupling, mixture
 
 CLAIM = Claim(
     "The interaction energy on the sphere is not geodesically convex and has many stationary points, among them "
@@ -22,6 +24,7 @@ CLAIM = Claim(
 )
 
 MODELS = (SoftmaxAttention, UnnormalisedAttention)
+SHARES = np.linspace(0.0, 1.0, 31)
 
 
 def circle(angles: Float[Array, " n"]) -> Particles:
@@ -66,6 +69,18 @@ def opening_rate(model: type[AbstractAttention]) -> float:
     return float(jax.jit(jax.grad(widening))(jnp.pi))
 
 
+def ways() -> dict[str, tuple[np.ndarray, list[Particles]]]:
+    """The energy along the geodesic from one cluster to a wide pair and along their mixture, and some frames."""
+    cluster = jnp.linspace(-0.12, 0.12, 8)
+    narrow, wide = (circle(jnp.concatenate([cluster, cluster + phi])) for phi in (0.02, 2.6))
+    plan, energy = coupling(narrow, wide), eqx.filter_jit(-2 * InteractionEnergy(1.0))
+    frames = {
+        "along the geodesic": [plan.geodesic(float(t)) for t in SHARES],
+        "along the mixture": [mixture(narrow, wide, float(t)) for t in SHARES],
+    }
+    return {name: (np.array([energy(mu) for mu in path]), path[::10]) for name, path in frames.items()}
+
+
 def run(size: Size = SMALL) -> Verdict:
     """Bend the energy of a pair, and look for motion at regular polygons, a simplex and an antipodal pair."""
     golden = np.arccos((np.sqrt(5) - 1) / 2)
@@ -89,4 +104,12 @@ def run(size: Size = SMALL) -> Verdict:
         ),  # symmetry: only rounding is left
         # Positive, so the pair is unstable; overlaps are quadratic in displacements and leave at twice the rate.
         equal("rate of leaving the antipodal pair, SA and USA", leaving, [opening_rate(m) for m in MODELS], 1e-12),
+        data=ways(),
     )
+
+
+def draw(ways: dict[str, tuple[np.ndarray, list[Particles]]]) -> Figure:
+    """A cluster that opens along a geodesic against one that fades into a pair, and the energy along both."""
+    curves = [Curve(name, SHARES, energy) for name, (energy, _) in ways.items()]
+    (_, geodesic), (_, mixture) = ways.values()
+    return ways_figure(geodesic, mixture, SHARES[::10], curves, "energy")

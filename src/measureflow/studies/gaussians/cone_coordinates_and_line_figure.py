@@ -8,7 +8,9 @@ import numpy as np
 from measureflow.fields import L2Attention, SoftmaxAttention
 from measureflow.flows import evolve
 from measureflow.measures import Gaussian
+from measureflow.plotting import Figure, draw_cone, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
+from measureflow.studies.gaussians.moments import covariance
 from measureflow.theory import gaussian as theory
 
 CLAIM = Claim(
@@ -19,6 +21,7 @@ CLAIM = Claim(
 )
 KEY = np.array([[0.406324, 0.913729]])
 END = 1e4
+TIMES = np.concatenate([[0.0], np.geomspace(0.1, END, 40)])
 
 
 def starts(side: int) -> np.ndarray:
@@ -29,13 +32,13 @@ def starts(side: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def ends(field, roots):
-    """The covariances that many starts reach."""
+def flows(field, roots):
+    """The covariances of many starts over time, and whether they arrive."""
 
     def one(root):
         mu = Gaussian.from_root(jnp.zeros(2), root)
-        path = evolve(field, mu, jnp.array([0.0, END]))
-        return path.final.cov, path.outcome.ok  # pyright: ignore[reportAttributeAccessIssue]
+        path = evolve(field, mu, jnp.asarray(TIMES))
+        return path.map(covariance), path.outcome.ok
 
     return jax.vmap(one)(roots)
 
@@ -53,9 +56,10 @@ def run(size: Size = SMALL) -> Verdict:
     covs = starts(size.pick(5, 10))
     n, roots = len(covs), jnp.asarray(np.linalg.cholesky(covs))
     checks = [equal("random matrices whose sign and place in the cone disagree", 0, outside(2000), 0)]
-    A, V = -KEY.T @ KEY, np.eye(2)
+    A, V, paths = -KEY.T @ KEY, np.eye(2), {}
     for name, field in {"softmax": SoftmaxAttention(A, V), "L2": L2Attention(KEY, -KEY, V)}.items():
-        final, ok = (np.asarray(part) for part in ends(field, roots))
+        paths[name], ok = (np.asarray(part) for part in flows(field, roots))
+        final = paths[name][:, -1]
         direction = np.linalg.eigh(final)[1][:, :, 1]
         angle = np.arcsin(np.abs(direction @ KEY[0]) / np.linalg.norm(KEY))
         x, y, z = np.asarray(theory.cone(jnp.asarray(final))).T
@@ -69,4 +73,12 @@ def run(size: Size = SMALL) -> Verdict:
             closed = np.stack([theory.covariance(END, *map(jnp.asarray, (S, A, V))) for S in covs])
             # The tolerance of the solver, over some hundred steps.
             checks.append(equal("softmax: distance to the closed form", 0.0, np.abs(final - closed).max(), 1e-7))
-    return CLAIM.judge(*checks)
+    return CLAIM.judge(*checks, data=paths)
+
+
+def draw(paths: dict[str, np.ndarray]) -> Figure:
+    """The ways of all starts in the cone, to its ray orthogonal to the key."""
+    figure, axes = panels(len(paths), width=5.0, height=4.6)
+    for ax, (name, covs) in zip(axes, paths.items(), strict=True):
+        draw_cone(ax, covs).set_title(f"{name} attention", fontsize=12)
+    return figure

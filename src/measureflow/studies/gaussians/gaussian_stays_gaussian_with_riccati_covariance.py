@@ -7,8 +7,9 @@ import numpy as np
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import RK4, Adaptive, evolve
 from measureflow.measures import Gaussian, Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
+from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal, slope
 from measureflow.studies.gaussians.moments import COV, MEAN, A, V
 from measureflow.theory import gaussian as theory
 
@@ -60,7 +61,7 @@ def run(size: Size = SMALL) -> Verdict:
     rates = theory.moment_rates(theory.softmax(mean, cov, form, value), mean, cov)
     printed = value @ (jnp.eye(2) + cov @ form) @ mean, value @ cov @ form @ cov + cov @ form.T @ cov @ value.T
     errors = np.array([sampling_errors(law, n, repetitions) for n in ns])
-    slopes = np.polyfit(np.log(ns), np.log(errors), 1)[0]
+    slopes = [slope(ns, error) for error in errors.T]
     return CLAIM.judge(
         equal(
             "rates as printed",
@@ -72,4 +73,13 @@ def run(size: Size = SMALL) -> Verdict:
         # Root mean squares over this many repetitions scatter by a tenth, which over a factor 16 in n is 0.05 in slope.
         equal("slope of the error of the mean", -0.5, slopes[0], 0.15),
         equal("slope of the error of the covariance", -0.5, slopes[1], 0.15),
+        data=(np.array(ns), errors),
     )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray]) -> Figure:
+    """The errors of mean and covariance against the number of tokens."""
+    n, errors = found
+    laws = errors[0] * np.sqrt(n[0] / n[:, None])
+    curves = [Curve(name, n, e, law) for name, e, law in zip(("mean", "covariance"), errors.T, laws.T, strict=True)]
+    return curves_figure(curves, "tokens n", "root mean square error at t = 1", log="xy", law=r"$\propto n^{-1/2}$")

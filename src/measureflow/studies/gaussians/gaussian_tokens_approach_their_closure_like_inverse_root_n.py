@@ -6,10 +6,11 @@ by a Monte Carlo error. The weights contract, because limits that expand can blo
 
 import numpy as np
 
-from measureflow.diagnostics import chaos_rate
+from measureflow.diagnostics import ChaosRate, chaos_rate
 from measureflow.fields import AbstractField, L2Attention, SinkhornAttention, SoftmaxAttention
 from measureflow.flows import RK4
 from measureflow.measures import Gaussian
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.gaussians.moments import COV, MEAN, A, V
 
@@ -41,4 +42,13 @@ def run(size: Size = SMALL) -> Verdict:
         # Half the widths of the intervals of 99 % confidence that the runs give.
         *(equal(f"rate, {name}", 0.5, each.rate, margins[name]) for name, each in found.items()),
         at_most("half the widths of the intervals", 0.2, list(margins.values())),
+        data=found,
     )
+
+
+def draw(found: dict[str, ChaosRate]) -> Figure:
+    """The distance of moments to the closure against the number of tokens."""
+    curves = [
+        Curve(name, each.ns, each.rms, each.rms[0] * np.sqrt(each.ns[0] / each.ns)) for name, each in found.items()
+    ]
+    return curves_figure(curves, "tokens n", "distance to the closure at t = 1", log="xy", law=r"$\propto n^{-1/2}$")

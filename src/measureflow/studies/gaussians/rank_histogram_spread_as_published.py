@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.plotting import Figure, draw_counts, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.theory import gaussian as theory
 
@@ -99,4 +100,15 @@ def run(size: Size = SMALL) -> Verdict:
             ),
         ),
         reason=REASON,
+        data={d: (exact[d], counts[d]) for d in exact},
     )
+
+
+def draw(found: dict[int, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """Ranks of the limits, and how many of their eigenvalues pass an absolute threshold."""
+    figure, axes = panels(len(found), width=4.0, height=3.6)
+    for ax, (d, (exact, counted)) in zip(axes, found.items(), strict=True):
+        counts = {"rank of the limit": exact, "eigenvalues above 0.1": counted}
+        bars = {name: np.bincount(values, minlength=d + 1) for name, values in counts.items()}
+        draw_counts(ax, range(d + 1), bars, "rank", f"d = {d}")
+    return figure

@@ -6,6 +6,7 @@ import numpy as np
 from measureflow.fields import SinkhornAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Gaussian
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.gaussians.moments import covariance
 from measureflow.theory import gaussian as theory
@@ -29,13 +30,15 @@ def scalar_error(v: float, a: float) -> float:
 def run(size: Size = SMALL) -> Verdict:
     """Symmetric forms under which softmax attention blows up before t = 3."""
     rng = np.random.default_rng(9)
-    softmax, ratios, reached = [], [], 0
+    softmax, ratios, growths, reached = [], [], [], 0
     for _ in range(size.pick(3, 30)):
         H, G = rng.normal(size=(2, 2, 2))
         A, V, cov = H @ H.T + 0.2 * np.eye(2), np.eye(2), G @ G.T + 0.2 * np.eye(2)
         path = evolve(SinkhornAttention(A, V, symmetric=True), Gaussian(np.zeros(2), cov), TIMES)
         norms = jnp.linalg.norm(path.map(covariance), 2, axis=(1, 2))
-        ratios.append(float((norms / theory.sinkhorn_bound(TIMES, jnp.asarray(cov), jnp.asarray(V))).max()))
+        bound = theory.sinkhorn_bound(TIMES, jnp.asarray(cov), jnp.asarray(V))
+        growths.append((np.asarray(norms), np.asarray(bound)))
+        ratios.append(float((norms / bound).max()))
         softmax.append(float(theory.blow_up_time(*map(jnp.asarray, (cov, A, V)))))
         reached += int(path.outcome.ok)
     return CLAIM.judge(
@@ -46,4 +49,11 @@ def run(size: Size = SMALL) -> Verdict:
         # The sweeps stop at 1e-12 and the solver works at 1e-11.
         equal("one dimension, growing: clock", 0.0, scalar_error(0.7, 1.1), 1e-8),
         equal("one dimension, contracting: clock", 0.0, scalar_error(0.7, -1.1), 1e-8),
+        data=growths,
     )
+
+
+def draw(growths: list[tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """The norms of some covariances over time, below their bounds."""
+    curves = [Curve(f"draw {i + 1}", TIMES, norm, bound) for i, (norm, bound) in enumerate(growths[:3])]
+    return curves_figure(curves, "time t", "norm of the covariance", log="y", law="bound")

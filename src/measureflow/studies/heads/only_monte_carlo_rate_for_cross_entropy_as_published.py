@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.heads.draws import COUNTS, biases
 from measureflow.theory import heads
@@ -38,4 +39,15 @@ def run(size: Size = SMALL) -> Verdict:
             ),
         ),
         reason=REASON,
+        data=(bias, np.asarray(heads.sharp_static_gap_bound(4, largest, COUNTS))),
     )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray]) -> Figure:
+    """The excess risk of drawn heads below its bound, and the published scale."""
+    bias, bound = found
+    curves = [
+        Curve("excess risk", COUNTS, bias, bias[0] * np.sqrt(COUNTS[0] / COUNTS)),
+        Curve("bound T C₀²/(4N)", COUNTS, bound),
+    ]
+    return curves_figure(curves, "heads N", "excess risk", log="xy", law=r"as published, $\propto N^{-1/2}$")

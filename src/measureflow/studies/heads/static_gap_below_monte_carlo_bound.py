@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.studies.heads.balls import RISK, balls, optimum
 from measureflow.theory import heads
@@ -37,10 +38,20 @@ def run(size: Size = SMALL) -> Verdict:
     largest = heads.feature_bound(
         jnp.linalg.norm(risk.tokens, axis=-1).max(), 1.0, jnp.linalg.norm(risk.unembedding, 2)
     )
+    bound = np.asarray(heads.static_gap_bound(4, largest, COUNTS))
     return CLAIM.judge(
         # The certified solver leaves the optimum within 5e-7.
         at_least("gap, N = 1, 2, 4, 8", np.full(4, -1e-6), gap),
-        at_most("gap over √2·T·C_0/√N", np.ones(4), gap / np.asarray(heads.static_gap_bound(4, largest, COUNTS))),
+        at_most("gap over √2·T·C_0/√N", np.ones(4), gap / bound),
         # The multi-start finds measures that get better with more heads, so the comparison is not empty.
         at_most("gap of eight heads over that of one", 0.5, gap[-1] / gap[0]),
+        data=(gap, bound),
+    )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray]) -> Figure:
+    """What the best heads lack against their number, and the bound."""
+    gap, bound = found
+    return curves_figure(
+        [Curve("best N heads found", COUNTS, gap, bound)], "heads N", "risk above the optimum", log="xy", law="bound"
     )

@@ -6,6 +6,7 @@ the order of the bias itself, so that few draws are enough.
 
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.heads.draws import COUNTS, biases
 from measureflow.training import power_law
@@ -28,4 +29,15 @@ def run(size: Size = SMALL) -> Verdict:
         # Sampling of the slope.
         equal("slope of the bias", -1.0, power_law(COUNTS, bias).exponent, 0.1),
         equal("slope of the fluctuation", -0.5, power_law(COUNTS, fluctuation).exponent, 0.1),
+        data=(bias, fluctuation, coefficient),
     )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray, float]) -> Figure:
+    """Bias and fluctuation of the risk against the number of heads."""
+    bias, fluctuation, coefficient = found
+    curves = [
+        Curve("bias", COUNTS, bias, coefficient / COUNTS),
+        Curve("fluctuation", COUNTS, fluctuation, fluctuation[-1] * np.sqrt(COUNTS[-1] / COUNTS)),
+    ]
+    return curves_figure(curves, "heads N", "excess risk", log="xy", law=r"C/N and $\propto N^{-1/2}$")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.training import DeepHeadRisk, FullHeads, HeadRisk, power_law
 
@@ -102,4 +103,12 @@ def run(size: Size = SMALL) -> Verdict:
         equal("order of the gradients in the controls", -1.0, power_law(depths, np.array(slope_errors)).exponent, 0.1),
         # Rounding.
         equal("last adjoint - W_E (softmax - one-hot)", 0.0, terminal, 1e-12),
+        data={"hidden states": errors, "gradients in the controls": slope_errors},
     )
+
+
+def draw(errors: dict[str, list[float]]) -> Figure:
+    """The errors of states and gradients against the number of layers."""
+    L = np.array(DEPTHS, float)
+    curves = [Curve(name, L, error, error[0] * L[0] / L) for name, error in errors.items()]
+    return curves_figure(curves, "layers", "distance to the flow", log="xy", law=r"$\propto$ 1/layers")

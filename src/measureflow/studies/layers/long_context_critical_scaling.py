@@ -11,6 +11,7 @@ import numpy as np
 
 from measureflow.fields import SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import FULL, SMALL, Claim, Size, Verdict, equal
 
@@ -21,6 +22,7 @@ CLAIM = Claim(
 )
 RHO = 0.5
 GAMMAS = (1.5, 2.0, 3.0)
+EXPONENTS = np.linspace(1.0, 3.5, 26)
 
 
 def crowd(n: int) -> Particles:
@@ -49,6 +51,7 @@ def run(size: Size = SMALL) -> Verdict:
     whole = 10**3 if size == FULL else 200
     reduced, every = ([cosine(make(whole), gamma * np.log(whole)) for gamma in GAMMAS] for make in (crowd, tokens))
     below, critical, above = (cosine(crowd(10**12), gamma * np.log(1e12)) for gamma in GAMMAS)
+    curves = {n: np.array([cosine(crowd(n), g * np.log(n)) for g in EXPONENTS]) for n in (10**3, 10**6, 10**12)}
     return CLAIM.judge(
         equal(f"others as one token against all {whole}", every, reduced, 1e-12),
         equal(
@@ -64,4 +67,13 @@ def run(size: Size = SMALL) -> Verdict:
         equal("above it, n = 1e6", 0.5005, found[10**6][2], 5e-5),
         # What is left of the limits is of size n^{-1/2} below and above the critical exponent, and 1/n at it.
         equal("limits 1, 4 rho / (1 + 3 rho), rho at n = 1e12", [1.0, 0.8, 0.5], [below, critical, above], 2e-6),
+        data=curves,
     )
+
+
+def draw(cosines: dict[int, np.ndarray]) -> Figure:
+    """The cosine against the exponent for longer and longer contexts, and its limit on both sides of the critical one."""
+    critical = 1 / (1 - RHO)
+    limit = np.select([critical - 0.01 > EXPONENTS, critical + 0.01 < EXPONENTS], [1.0, RHO], np.nan)
+    curves = [Curve(f"n = 10$^{{{np.log10(n):.0f}}}$", EXPONENTS, found, limit) for n, found in cosines.items()]
+    return curves_figure(curves, "γ, with β = γ log n", "cosine after one layer", law="limit")

@@ -12,6 +12,7 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.spaces import Sphere
 
 STEPS = np.array([0.5, 1.0, 2.0])
+TIMES = np.linspace(0.0, 8.0, 17)
 
 
 def hemisphere_start() -> Particles:
@@ -27,11 +28,13 @@ def variance(mu: AbstractMeasure) -> Float[Array, ""]:
 
 
 @functools.cache
-def late_slopes() -> np.ndarray:
+def variances() -> Float[np.ndarray, "steps times"]:
+    """The variance over time, for each step."""
+    fields = [Normalised(SoftmaxAttention.isotropic(32, 1.0), NGPT(alpha)) for alpha in STEPS]
+    paths = [evolve(field, hemisphere_start(), TIMES, Adaptive(1e-10, 1e-12)) for field in fields]
+    return np.stack([np.asarray(path.map(variance)) for path in paths])
+
+
+def late_slopes() -> Float[np.ndarray, " steps"]:
     """The slope of the log variance between times 6 and 8, for each step."""
-    slopes = []
-    for alpha in STEPS:
-        field = Normalised(SoftmaxAttention.isotropic(32, 1.0), NGPT(alpha))
-        path = evolve(field, hemisphere_start(), [0.0, 6.0, 8.0], Adaptive(1e-10, 1e-12))
-        slopes.append(np.diff(np.log(path.map(variance)))[1] / 2)
-    return np.array(slopes)
+    return np.log(variances()[:, 16] / variances()[:, 12]) / 2

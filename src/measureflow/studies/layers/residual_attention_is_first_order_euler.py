@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, SoftmaxAttention
 from measureflow.flows import AbstractSolver, Adaptive, Euler, Trajectory, evolve, layers
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 
@@ -51,4 +52,13 @@ def run(size: Size = SMALL) -> Verdict:
         # the tolerance): hence the median.
         equal("order of the error", [1.0, 1.0], np.median(np.log2(errors[:, :-1] / errors[:, 1:]), axis=0), 0.05),
         equal("stack against Euler's method", 0.0, np.abs(stacks - euler).max(), 1e-12),  # rounding of 64 steps
+        data=errors,
     )
+
+
+def draw(errors: np.ndarray) -> Figure:
+    """The error of stacks against their depth, for some starts and in the median."""
+    depth = np.array(DEPTHS, float)
+    named = {"median of 20 starts": np.median(errors, axis=0)} | {f"start {i + 1}": errors[i] for i in range(3)}
+    curves = [Curve(name, depth, error, error[0] * depth[0] / depth) for name, error in named.items()]
+    return curves_figure(curves, "layers", "distance to the flow at time 1", log="xy", law=r"$\propto$ 1/layers")

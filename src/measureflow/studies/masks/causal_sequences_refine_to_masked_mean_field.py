@@ -13,6 +13,7 @@ import numpy as np
 from measureflow.fields import Causal, SoftmaxAttention
 from measureflow.flows import layers
 from measureflow.measures import Sequence
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal, slope
 from measureflow.transport import conditional
@@ -64,16 +65,30 @@ def run(size: Size = SMALL) -> Verdict:
     angles = [3 * np.arange(1, n + 1) / n for n in sizes]
     curves = [deep(A, V, Sequence(PLANE, np.stack([np.cos(t), t], 1))) for t in angles]
     steps = [float(conditional(coarse, shared(fine))) for coarse, fine in itertools.pairwise(curves)]
-    law = slope(sizes, np.sqrt(np.log(sizes) / np.array(sizes)))
+    n = np.array(sizes, float)
+    random = np.sqrt(np.log(n) / n)
+    powers = np.array([power_error(n) for n in sizes])
+    normals = np.array([normal_error(n, size.pick(60, 200)) for n in sizes])
     return CLAIM.judge(
         # Before the asymptotic regime: the next order is one power of n smaller.
-        equal("slope of the error of (s, s^2), no scores", -1.0, slope(sizes, [power_error(n) for n in sizes]), 0.05),
+        equal("slope of the error of (s, s^2), no scores", -1.0, slope(sizes, powers), 0.05),
         equal("slope of the change by refinement, softmax", -1.0, slope(sizes[:-1], steps), 0.05),
         # The mean square over 60 sequences fluctuates by a tenth.
         equal(
             "slope over independent tokens",
-            law,
-            slope(sizes, [normal_error(n, size.pick(60, 200)) for n in sizes]),
+            slope(sizes, random),
+            slope(sizes, normals),
             0.1,
         ),
+        data={
+            "curve (s, s²), to its limit": (n, powers, 1 / n),
+            "curve under softmax, to its refinement": (n[:-1], np.array(steps), 1 / n[:-1]),
+            "independent tokens, to their limit": (n, normals, random),
+        },
     )
+
+
+def draw(found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Figure:
+    """Distances against the number of tokens, with their laws."""
+    curves = [Curve(name, n, error, law * error[0] / law[0]) for name, (n, error, law) in found.items()]
+    return curves_figure(curves, "tokens n", "distance at equal positions", log="xy", law="1/n or √(log n / n)")

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, draw_table, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 
@@ -68,4 +69,13 @@ def run(size: Size = SMALL) -> Verdict:
         equal("column sums of the softmax", np.ones(6), by_column.sum(0), 1e-14),  # a few roundings
         at_most("column sums of the print, off one per entry", digit, np.abs(printed.sum(0) - 1) / np.arange(1, 7)),
         at_least("largest error of a weight, rows", digit, np.abs(by_row - printed).max()),
+        data={"printed": printed, "softmax down columns": by_column, "softmax along rows": by_row},
     )
+
+
+def draw(tables: dict[str, np.ndarray]) -> Figure:
+    """The printed weights beside the softmax down columns and along rows."""
+    figure, axes = panels(3, width=3.8, height=4.0)
+    for ax, (name, table) in zip(axes, tables.items(), strict=True):
+        draw_table(ax, table, name, top=1.0, names=("query", "key"))
+    return figure

@@ -7,6 +7,7 @@ import numpy as np
 from measureflow.fields import Causal, SoftmaxAttention
 from measureflow.flows import evolve
 from measureflow.measures import Particles, Sequence
+from measureflow.plotting import Figure, draw_table, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 
@@ -53,4 +54,12 @@ def run(size: Size = SMALL) -> Verdict:
         equal("velocity against the measure form on [0, 1] x R^2", integrals, masked(tokens), 1e-12),
         equal("positions at time 1", sequence.positions, last.positions, 0.0),  # exact
         at_least("distance the tokens moved", 0.1, jnp.linalg.norm(last.points - tokens, axis=1).max()),
+        data=np.linalg.norm(jacobian, axis=(2, 3)),
     )
+
+
+def draw(blocks: np.ndarray) -> Figure:
+    """How much the output of each token changes with each other one: not at all with later ones."""
+    figure, (ax,) = panels(width=4.2, height=4.2)
+    draw_table(ax, blocks, names=("token moved", "output of token"))
+    return figure

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Real
 from measureflow.fields import AbstractField, UnnormalisedAttention
 from measureflow.flows import Euler, Langevin, evolve
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import noise
@@ -103,4 +104,12 @@ def run(size: Size = SMALL) -> Verdict:
             equal("attention at beta = 0 - mean token", 0.0, np.abs(attention - mean).max(), 1e-14),  # rounding
         ),
         reason=REASON,
+        data=rates,
     )
+
+
+def draw(rates: np.ndarray) -> Figure:
+    """The growth rates of modes among noisy tokens: high ones are damped."""
+    expected = np.asarray(noise.growth(MODES[None, :], 1 / KAPPAS[:, None]))
+    curves = [Curve(f"κ = {kappa:g}", MODES, *pair) for kappa, *pair in zip(KAPPAS, rates, expected, strict=True)]
+    return curves_figure(curves, "mode k", "growth rate", law="with diffusion +Δ/κ")

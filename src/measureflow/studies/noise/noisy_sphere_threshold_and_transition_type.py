@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from measureflow.diagnostics import order_parameter
 from measureflow.fields import UnnormalisedAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.theory import noise
@@ -148,4 +149,15 @@ def run(size: Size = SMALL) -> Verdict:
         equal("positive fixed points r, kappa = 1.5 to 3", (KAPPAS > 2).astype(int), list(map(len, orders)), 0),
         equal("largest r, kappa = 1.5 to 3", noise.kuramoto_order(KAPPAS), largest, 1e-8),
         equal("rates of modes 1 and 2 there", 0.0, np.abs(rates).max(), 1e-12),  # rounding
+        data={f"d = {dim}": list(map(float, K)) for dim, K in thresholds.items()} | {"order": largest},
     )
+
+
+def draw(found: dict[str, list[float]]) -> Figure:
+    """The coupling at which uniform tokens lose their stability, and the order that tokens at beta = 0 then have."""
+    figure, (left, right) = panels(2)
+    curves = [Curve(f"d = {d}", BETAS, found[f"d = {d}"], noise.threshold(BETAS, d)) for d in (2, 3)]
+    draw_curves(left, curves, "β", "critical coupling", log="xy", law="Bessel functions")
+    order = np.asarray(noise.kuramoto_order(KAPPAS))
+    draw_curves(right, [Curve("at rest", KAPPAS, found["order"], order)], "inverse temperature κ", "order parameter r")
+    return figure

@@ -6,6 +6,7 @@ With `A = -1` a token at `R` looks away from itself. A mass `δ` put at `-R` cos
 
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.smoothness.specks import RADII, speck_stretch
 from measureflow.theory import bounds
@@ -25,4 +26,14 @@ def run(size: Size = SMALL) -> Verdict:
         equal("ratio over e^{2R²}, R = 1, 1.5, 2, 2.5", np.ones(4), ratios / np.exp(2 * RADII**2), 0.01),
         # An inequality, so no slack.
         at_most("ratio over the upper bound", 1.0, (ratios / bounds.mean_field_lipschitz(1.0, 1.0, RADII)).max()),
+        data=ratios,
     )
+
+
+def draw(ratios: np.ndarray) -> Figure:
+    """The stretch of distances against the radius, between its law and its bound."""
+    curves = [
+        Curve("a speck of mass far away", RADII, ratios, np.exp(2 * RADII**2)),
+        Curve("upper bound", RADII, np.asarray(bounds.mean_field_lipschitz(1.0, 1.0, RADII))),
+    ]
+    return curves_figure(curves, "radius R", "stretch of W₁", log="y", law=r"$e^{2R^2}$")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.smoothness.specks import RADII, speck_stretch, stretch
 
@@ -42,4 +43,11 @@ def run(size: Size = SMALL) -> Verdict:
             equal("ratio/(R²e^{R²}), R = 1.5, 2, 2.5, p = 2", [0.85, 0.76, 0.72], second, 0.005),
         ),
         reason=REASON,
+        data={"p = 1": first, "p = 2": second},
     )
+
+
+def draw(quotients: dict[str, np.ndarray]) -> Figure:
+    """The stretch over the published rate, which a constant would bound for every p."""
+    curves = [Curve(name, RADII[-len(quotient) :], quotient) for name, quotient in quotients.items()]
+    return curves_figure(curves, "radius R", r"stretch of $W_p$ over $R^2e^{R^2}$", log="y")

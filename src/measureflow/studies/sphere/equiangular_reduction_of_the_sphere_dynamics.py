@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import equiangular
@@ -68,4 +69,11 @@ def run(size: Size = SMALL) -> Verdict:
         ),
         equal("times to .999 by quadrature", TIMES_TO_999, inverse_quadrature(tens), 1e-4 * TIMES_TO_999),
         equal("times to .999 in closed form", TIMES_TO_999, equiangular.time_to(0.999, 32, tens), 1e-4 * TIMES_TO_999),
+        data=inverse_quadrature(tens),
     )
+
+
+def draw(times: np.ndarray) -> Figure:
+    """The time to consensus against the inverse temperature."""
+    curve = Curve("by quadrature", np.arange(10.0), times, TIMES_TO_999)
+    return curves_figure([curve], "β", "time to overlap 0.999 of 32 tokens", log="y", law="printed table")

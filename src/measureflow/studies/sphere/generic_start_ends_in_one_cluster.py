@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, draw_tokens, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 
@@ -35,8 +36,8 @@ def leg(attention: AbstractAttention, mu: Particles, duration: Float[Array, ""])
     return later, (later.points @ later.points.T).min()
 
 
-def least_overlaps(model: type[AbstractAttention], starts: Float[Array, "k n 3"]) -> np.ndarray:
-    """The final least overlaps for each beta and start, the last start being the one that is not waited for."""
+def least_overlaps(model: type[AbstractAttention], starts: Float[Array, "k n 3"]) -> tuple[np.ndarray, np.ndarray]:
+    """The last tokens and least overlaps for each beta and start; the last start is the one that is not waited for."""
     cloud = eqx.filter_vmap(lambda points: Particles(Sphere(3), points))
     mus = eqx.filter_vmap(lambda _: cloud(starts))(jnp.array(BETAS))
     attentions = eqx.filter_vmap(lambda beta: model.isotropic(3, beta))(jnp.array(BETAS))
@@ -45,7 +46,7 @@ def least_overlaps(model: type[AbstractAttention], starts: Float[Array, "k n 3"]
     while duration < PATIENCE and not (overlaps[:, :-1] > TOGETHER).all():
         mus, found = over_all(attentions, mus, jnp.asarray(duration))
         duration, overlaps = 2 * duration, np.asarray(found)
-    return overlaps
+    return np.asarray(mus.points), overlaps
 
 
 def run(size: Size = SMALL) -> Verdict:
@@ -53,7 +54,7 @@ def run(size: Size = SMALL) -> Verdict:
     keys = jax.random.split(jax.random.key(0), 10)
     generic = jax.vmap(lambda key: Particles.iid(Sphere(3), 16, key=key).points)(keys)
     poles = jnp.tile(jnp.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), (8, 1))
-    sa, usa = (
+    (last, sa), (usa_last, usa) = (
         least_overlaps(model, jnp.concatenate([generic, poles[None]]))
         for model in (SoftmaxAttention, UnnormalisedAttention)
     )
@@ -63,4 +64,18 @@ def run(size: Size = SMALL) -> Verdict:
         equal("starts of 10 that cluster, USA, beta = 0, 1, 4", [10, 10, 10], (usa[:, :-1] > TOGETHER).sum(1), 0),
         equal("overlap of an antipodal pair, SA", [-1.0, -1.0, -1.0], sa[:, -1], 0),
         equal("overlap of an antipodal pair, USA", [-1.0, -1.0, -1.0], usa[:, -1], 0),
+        data={
+            "start": np.asarray(generic[0]),
+            "end, softmax, β = 4": last[2, 0],
+            "end, unnormalised, β = 4": usa_last[2, 0],
+            "poles, at the end": last[2, -1],
+        },
     )
+
+
+def draw(clouds: dict[str, np.ndarray]) -> Figure:
+    """A cloud at the start, where it ends under both models, and the poles that nothing moves."""
+    figure, axes = panels(len(clouds), width=3.2, height=3.4)
+    for ax, (name, tokens) in zip(axes, clouds.items(), strict=True):
+        draw_tokens(ax, tokens, Sphere(3)).set_title(name, fontsize=11)
+    return figure

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, SoftmaxAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.theory import rates
@@ -56,4 +57,12 @@ def run(size: Size = SMALL) -> Verdict:
         at_most("slope of log(1 - alpha), random Q, K, at its largest", 0.0, slopes.max()),
         at_least("decades of decay", 2.0, np.log10(other[window][0] / other[window][-1])),
         at_most("relative spread of the slope", 0.1, np.ptp(slopes) / np.abs(slopes.mean())),
+        data={"β = 1": gaps, "random Q and K": other},
     )
+
+
+def draw(found: dict[str, np.ndarray]) -> Figure:
+    """The gap to consensus over time, down to what the limit is known to."""
+    kept = {name: gap > 1e-10 for name, gap in found.items()}
+    curves = [Curve(name, np.linspace(0.0, 40.0, 401)[kept[name]], gap[kept[name]]) for name, gap in found.items()]
+    return curves_figure(curves, "time t", "1 - least overlap with the limit", log="y")

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import Euler, evolve, layers
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import equiangular
@@ -64,7 +65,8 @@ def run(size: Size = SMALL) -> Verdict:
     rising = shares(by_layers, 128, [1.0, 4.0], 80, 64)
     flowing = shares(by_flow, 128, [1.0, 4.0], 80, size.pick(16, 64))
     # Four times the batches of the catalogue: 64 would leave a standard error of .012 in a window of .05.
-    plateau = shares(by_layers, 2, [4.0], 150, 256)[0, 100::10]
+    flat = shares(by_layers, 2, [4.0], 150, 256)[0]
+    plateau = flat[100::10]
     theory = equiangular.time_to(0.999, 32, np.array([1.0, 4.0]))
     # .5 for the jump: random tokens are not quite orthogonal. .05 for shares: noise of the batches.
     return CLAIM.judge(
@@ -74,4 +76,21 @@ def run(size: Size = SMALL) -> Verdict:
         equal("shares at t = 7, 8, beta = 4", [0.074, 0.995], rising[1, [70, 80]], 0.05),
         at_least("plateau in d = 2, beta = 4, t = 10 to 15, low", 0.42 - 0.05, plateau.min()),
         at_most("plateau in d = 2, beta = 4, t = 10 to 15, high", 0.45 + 0.05, plateau.max()),
+        data={"rising": rising, "plateau": flat, "theory": np.asarray(theory)},
     )
+
+
+def draw(found: dict[str, np.ndarray]) -> Figure:
+    """The share of pairs that have met: a jump at the predicted times in dimension 128, a plateau in dimension 2."""
+    figure, (left, right) = panels(2)
+    rising, plateau = found["rising"], found["plateau"]
+    t = 0.1 * np.arange(rising.shape[1])
+    curves = [
+        Curve(f"β = {b}", t, share, np.heaviside(t - jump, 0.5))
+        for b, share, jump in zip((1, 4), rising, found["theory"], strict=True)
+    ]
+    draw_curves(left, curves, "time t", "share of pairs that have met", law="predicted jump", title="d = 128")
+    curve = Curve("", 0.1 * np.arange(len(plateau)), plateau)
+    draw_curves(right, [curve], "time t", "share of pairs that have met", title="d = 2, β = 4")
+    right.set_ylim(-0.05, 1.05)
+    return figure

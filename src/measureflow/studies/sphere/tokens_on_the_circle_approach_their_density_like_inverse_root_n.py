@@ -10,6 +10,7 @@ from measureflow.diagnostics import chaos_rate, moment_distance
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import RK4, evolve
 from measureflow.measures import CircleDensity
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.sums import Fourier
 from measureflow.theory import circle
@@ -43,7 +44,7 @@ def run(size: Size = SMALL) -> Verdict:
         return float(moment_distance(evolve(field, tokens, TIMES, STEP, engine=Fourier()).final, limit))
 
     errors = np.array([error(density.sample(many, key=k)) for k in range(draws)])
-    constant = np.sqrt(np.mean(found.rms**2 * found.ns))
+    constant, ns = np.sqrt(np.mean(found.rms**2 * found.ns)), np.append(found.ns, many)
     return CLAIM.judge(
         # Half the width of the interval of 99 % confidence that the runs give.
         equal("rate", 0.5, found.rate, (found.interval[1] - found.interval[0]) / 2),
@@ -51,4 +52,11 @@ def run(size: Size = SMALL) -> Verdict:
         at_most(f"distance of {many} tokens times root n, over that of few", 3.0, errors * np.sqrt(many) / constant),
         # Tokens that divide the mass evenly have no sampling error; what is left is that of the steps.
         equal(f"distance of {many} tokens at quantiles", 0.0, error(density.quantiles(many)), 1e-5),
+        data={"n": ns, "error": np.append(found.rms, np.sqrt(np.mean(errors**2))), "law": constant / np.sqrt(ns)},
     )
+
+
+def draw(found: dict[str, np.ndarray]) -> Figure:
+    """The distance of moments against the number of tokens."""
+    curve = Curve("tokens drawn from the density", found["n"], found["error"], found["law"])
+    return curves_figure([curve], "tokens n", "distance to the mean field", log="xy", law=r"$\propto n^{-1/2}$")

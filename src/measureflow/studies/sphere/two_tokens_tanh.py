@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import equiangular, two_tokens
@@ -56,4 +57,14 @@ def run(size: Size = SMALL) -> Verdict:
         equal("USA at beta = 0 against tanh", 0.0, np.abs(usa[0] - tanh).max(), 1e-9),
         equal("SA against its law, beta = 0, 1, 4", np.zeros(3), np.abs(sa - laws[0]).max(1), 1e-9),
         equal("USA against its law, beta = 0, 1, 4", np.zeros(3), np.abs(usa - laws[1]).max(1), 1e-9),
+        data={"softmax attention": (sa, laws[0]), "unnormalised attention": (usa, laws[1])},
     )
+
+
+def draw(found: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """The overlap of the pair over time under both models."""
+    figure, axes = panels(2)
+    for ax, (model, (overlap, law)) in zip(axes, found.items(), strict=True):
+        curves = [Curve(f"β = {b:g}", TIMES, x, y) for b, x, y in zip(BETAS, overlap, law, strict=True)]
+        draw_curves(ax, curves, "time t", "inner product of the two tokens", law="closed form", title=model)
+    return figure

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.studies.training.crowd import FIELD, TIMES, heads
 from measureflow.training import power_law, sample_error
@@ -19,13 +20,19 @@ def run(size: Size = SMALL) -> Verdict:
     """Stochastic against full descent with the same step, for 8 and 64 heads."""
     few, many, seeds = heads(8), heads(64), size.pick(24, 64)
     errors = [sample_error(FIELD, many, float(step), TIMES, seeds=seeds, key=1) for step in STEPS]
-    each, risk = (
-        power_law(STEPS, np.array([getattr(e, name) for e in errors], float)).exponent for name in ("heads", "risk")
-    )
+    parts = {name: np.array([getattr(e, name) for e in errors], float) for name in ("heads", "risk")}
+    each, risk = (power_law(STEPS, part).exponent for part in parts.values())
     small = sample_error(FIELD, few, float(STEPS[-1]), TIMES, seeds=seeds, key=1)
     return CLAIM.judge(
         # Sampling over the seeds, and what is left of the bias at the largest step.
         equal("slope of heads in the mean square", 0.5, each, 0.12),
         equal("slope of the risk", 0.5, risk, 0.12),
         at_least("distance of 64 heads over that of 8", 0.8, float(errors[-1].heads / small.heads)),
+        data=parts,
     )
+
+
+def draw(errors: dict[str, np.ndarray]) -> Figure:
+    """The errors against the step."""
+    curves = [Curve(name, STEPS, e, e[0] * np.sqrt(STEPS / STEPS[0])) for name, e in errors.items()]
+    return curves_figure(curves, "step ε", "distance of one-sample to full descent", log="xy", law=r"$\propto ε^{1/2}$")

@@ -6,6 +6,7 @@ import numpy as np
 
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import heads
@@ -23,7 +24,7 @@ def run(size: Size = SMALL) -> Verdict:
     energy = fixtures.f2() + Ridge(0.3)
     best = Particles(Euclidean(4), rest_point(energy, jnp.zeros(4))[None])
     mu = Particles(Euclidean(4), np.random.default_rng(0).standard_normal((8, 4)))
-    exponents, worst, slopes = [], [], []
+    exponents, worst, slopes, found = [], [], [], {}
     for profile, times in ((Constant(), np.linspace(0, 20, 101)), (InverseTime(2.0), np.linspace(0, 100, 401))):
         path = evolve(Descent(energy, profile), mu, times, RK4(0.05))
         gap = np.asarray(eqx.filter_jit(path.map)(energy)) - float(energy(best))
@@ -33,6 +34,7 @@ def run(size: Size = SMALL) -> Verdict:
         c = (lost[tail] / gap[tail]).min()
         elapsed = np.asarray(profile.elapsed(times))
         bound = np.asarray(heads.gap_bound(gap[tail[0]], c, 0.5, elapsed[tail] - elapsed[tail[0]]))
+        found[type(profile).__name__] = elapsed[tail], gap[tail], bound
         exponents.append(kl_exponent(gap[tail], lost[tail], windows=2).value)
         worst.append((gap[tail] / bound).max())
         slopes.append(-np.polyfit(elapsed[tail], np.log(gap[tail]), 1)[0] / (2 * c))
@@ -42,4 +44,15 @@ def run(size: Size = SMALL) -> Verdict:
         # Rounding of the first frame, where the bound is an equality.
         at_most("gap over its bound", np.full(2, 1 + 1e-9), worst),
         at_least("decay rate over 2c", [1.0, 1.0], slopes),
+        data=dict(zip(("constant rate", "falling rate"), found.values(), strict=True)),
     )
+
+
+def draw(found: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Figure:
+    """The gap of the risk below its bound, against the time that the rate has let pass."""
+    figure, axes = panels(2)
+    for ax, (name, (elapsed, gap, bound)) in zip(axes, found.items(), strict=True):
+        draw_curves(
+            ax, [Curve("gap", elapsed, gap, bound)], "∫ξ dt", "risk above the least", log="y", law="bound", title=name
+        )
+    return figure

@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, draw_paths, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.training import Descent, Ridge, confinement, dissipation, fixtures
@@ -47,4 +48,15 @@ def run(size: Size = SMALL) -> Verdict:
         # Snapshots 40, 20, 10 and 0 before the end: distances fall to nothing.
         at_most("W_1 to the last snapshot", [1e-3, 1e-6, 1e-9, 0.0], late),
         at_most("largest norm of a head", float(confinement(path)[0]) + 1e-12, float(confinement(path).max())),
+        data=(times, risk, lost, points),
     )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]) -> Figure:
+    """Risk and dissipation over time, and the ways of the heads to where they meet."""
+    times, risk, lost, points = found
+    figure, (left, middle, right) = panels(3, width=4.4)
+    draw_curves(left, [Curve("", times, risk)], "time t", "risk with ridge")
+    draw_curves(middle, [Curve("", times, lost)], "time t", "dissipation D", log="y")
+    draw_paths(right, points[..., :2], names=("θ₁", "θ₂"))
+    return figure

@@ -8,6 +8,7 @@ import numpy as np
 from measureflow.energies import GradientFlow
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import heads
@@ -46,14 +47,24 @@ def run(size: Size = SMALL) -> Verdict:
     path = evolve(Descent(weak + Ridge(0.3)), start, times, RK4(0.05))
     far = np.sqrt(np.asarray(eqx.filter_jit(path.map)(lambda m: m.expect(lambda x: jnp.sum((x - rests[0]) ** 2)))))
     rate = -np.polyfit(times[20:], np.log(far[20:]), 1)[0]
+    bound = np.asarray(heads.contraction(first.m, times))
     return CLAIM.judge(
         # Extrema over samples, which go on growing by a few per cent with their number.
         equal("m_0 and L_0, scale 0.1", [0.26651, 0.02797], [first.m0, first.L0], [0.006, 0.0015]),
         at_least("m = m_0 - L_0, scale 0.1", 0.2, first.m),
-        at_most("W_2 over exp(-2mt) W_2(0)", np.ones(41), far / far[0] / np.asarray(heads.contraction(first.m, times))),
+        at_most("W_2 over exp(-2mt) W_2(0)", np.ones(41), far / far[0] / bound),
         equal("observed rate, scale 0.1", 0.595, rate, 0.01),
         equal("m_0 and L_0, scale 1", [0.229, 2.29], [second.m0, second.L0], [0.002, 0.06]),
         at_most("m = m_0 - L_0, scale 1: the test fails", 0.0, second.m),
         # Centred clouds feel the Hessian alone, whose least eigenvalue is 0.2329 at the rest point.
         at_least("sampled drift ratio, scale 1", 0.22, drift_ratio(strong + Ridge(0.3), rests[1], 0.05, samples)),
+        data=(times, far, far[0] * bound),
+    )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Figure:
+    """The distance to the stationary head over time, below its bound."""
+    times, far, bound = found
+    return curves_figure(
+        [Curve("eight heads", times, far, bound)], "time t", "W₂ to the head at rest", log="y", law=r"bound $e^{-2mt}$"
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import heads
@@ -63,4 +64,20 @@ def run(size: Size = SMALL) -> Verdict:
             0.03,
         ),
         equal("exponent of the spread", -0.5, decay_exponent(path.times[last], spread[last], 1).value, 0.03),
+        data=(np.asarray(path.times), gap, spread),
     )
+
+
+def draw(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Figure:
+    """The gap of the risk and the spread of the heads over a very long time."""
+    t, gap, spread = found
+    figure, (left, right) = panels(2)
+    law = gap[-1] * (t[-1] / t) ** 2
+    draw_curves(
+        left, [Curve("gap", t, gap, law)], "time t", "risk above the teacher's", log="xy", law=r"$\propto t^{-2}$"
+    )
+    law = spread[-1] * (t[-1] / t) ** 0.5
+    draw_curves(
+        right, [Curve("spread", t, spread, law)], "time t", "spread of the heads", log="xy", law=r"$\propto t^{-1/2}$"
+    )
+    return figure

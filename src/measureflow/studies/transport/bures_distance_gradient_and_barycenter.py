@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import sqrtm
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.transport import bures, bures_barycenter, bures_map
 
@@ -57,4 +58,10 @@ def run(size: Size = SMALL) -> Verdict:
         at_most("ratio of residuals from step to step", 0.9, ratios),
         equal("residual after 30 steps", 0.0, jnp.linalg.norm(maps(steps[-1]) - jnp.eye(3)), 1e-10),
         equal("against the barycenter from another start", steps[-1], bures_barycenter(covs).cov, 1e-10),
+        data=np.array(residuals),
     )
+
+
+def draw(residuals: np.ndarray) -> Figure:
+    """How fast unit steps reach the mean of the covariances."""
+    return curves_figure([Curve("", np.arange(len(residuals)), residuals)], "step", "residual |M - I|", log="y")

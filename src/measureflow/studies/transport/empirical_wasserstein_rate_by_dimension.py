@@ -3,6 +3,7 @@
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal, slope
 from measureflow.transport import wasserstein
@@ -31,7 +32,16 @@ def run(size: Size = SMALL) -> Verdict:
     rng = np.random.default_rng(0)
     sizes = size.pick((100, 800), (100, 200, 400, 800))
     repeats = {1: size.pick(100, 400), 2: size.pick(10, 40), 3: size.pick(4, 20), 6: size.pick(3, 20)}
-    found = {dim: slope(sizes, [mean_distance(n, dim, repeats[dim], rng) for n in sizes]) for dim in LAWS}
+    distances = {dim: [mean_distance(n, dim, repeats[dim], rng) for n in sizes] for dim in LAWS}
+    found = {dim: slope(sizes, w) for dim, w in distances.items()}
     # These sizes are small: boundaries steepen the decay, by up to .05 here, and the line has noise of .03.
     laws = {dim: slope(sizes, law(np.array(sizes, float))) for dim, law in LAWS.items()}
-    return CLAIM.judge(*(equal(f"slope in dimension {dim}", laws[dim], found[dim], 0.1) for dim in LAWS))
+    checks = [equal(f"slope in dimension {dim}", laws[dim], found[dim], 0.1) for dim in LAWS]
+    return CLAIM.judge(*checks, data=(sizes, distances))
+
+
+def draw(found: tuple[tuple[int, ...], dict[int, list[float]]]) -> Figure:
+    """The mean distance of two samples against their size."""
+    n, distances = np.array(found[0], float), found[1]
+    curves = [Curve(f"d = {d}", n, w, w[0] * LAWS[d](n) / LAWS[d](n[0])) for d, w in distances.items()]
+    return curves_figure(curves, "points n", "mean W₁ of two samples", log="xy", law="law of the dimension")

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import SinkhornAttention, SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, draw_table, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 
@@ -66,4 +67,13 @@ def run(size: Size = SMALL) -> Verdict:
         equal(
             "velocity - softmax velocity", 0.0, np.abs(found["half velocity"] - found["softmax velocity"]).max(), 1e-14
         ),
+        data={"exponentials of scores": raw[0], "softmax": half[0], "Sinkhorn": limit[0]},
     )
+
+
+def draw(kernels: dict[str, np.ndarray]) -> Figure:
+    """The kernel of one cloud before, after the first half step and after all: rows, then rows and columns sum to one."""
+    figure, axes = panels(3, width=3.4, height=3.6)
+    for ax, (name, kernel) in zip(axes, kernels.items(), strict=True):
+        draw_table(ax, kernel / kernel.sum(1).max(), name, names=("token seen", "token"))
+    return figure

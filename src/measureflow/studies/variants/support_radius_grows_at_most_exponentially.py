@@ -21,6 +21,7 @@ from measureflow.fields import (
 )
 from measureflow.flows import evolve
 from measureflow.measures import Particles, Sequence
+from measureflow.plotting import Curve, Figure, draw_curves, draw_paths, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most
 from measureflow.theory import bounds
@@ -79,15 +80,15 @@ def outputs(weights: Weights, tokens: Float[Array, "n d"], queries: Float[Array,
 
 @eqx.filter_jit
 @eqx.filter_vmap(in_axes=(None, None, 0))
-def radii(weights: Weights, mu0: Particles, chosen: Float[Array, " kinds"]) -> Float[Array, " times"]:
-    """The radius of tokens over time under `V(t) = cos(t) V_0`, for the kind with the entry one of a unit vector."""
+def tokens_over_time(weights: Weights, mu0: Particles, chosen: Float[Array, " kinds"]) -> Float[Array, "times n d"]:
+    """Tokens over time under `V(t) = cos(t) V_0`, for the kind with the entry one of a unit vector."""
 
     def at(t):  # attention is linear in its values
         return Sum(tuple(Scaled(f, jnp.cos(t) * c) for f, c in zip(weights.fields(), chosen, strict=True)))
 
     measures = evolve(Varying(at), mu0, TIMES).measures
     assert isinstance(measures, Particles)
-    return jnp.linalg.norm(measures.points, axis=2).max(1)
+    return measures.points
 
 
 def run(size: Size = SMALL) -> Verdict:
@@ -101,14 +102,28 @@ def run(size: Size = SMALL) -> Verdict:
     queries = distances * directions / np.linalg.norm(directions, axis=2, keepdims=True)
     out = np.asarray(outputs(weights, jnp.asarray(tokens), jnp.asarray(queries), rng.uniform(1 / 12, 1, 300)))
 
-    radius = np.asarray(radii(flow_weights, Particles.iid(Euclidean(2), 20, key=1), jnp.eye(len(KINDS))))
+    start = Particles.iid(Euclidean(2), 20, key=1)
+    paths = np.asarray(tokens_over_time(flow_weights, start, jnp.eye(len(KINDS))))
+    radius = np.linalg.norm(paths, axis=3).max(2)
     exposure = flow_weights.norms()[:, None] * np.where(np.pi / 2 > TIMES, np.sin(TIMES), 2 - np.sin(TIMES))  # ∫|cos|
     # After the start, where both are equal.
-    grown = (radius / bounds.support_radius(exposure, radius[:, :1]))[:, 1:]
+    allowed = np.asarray(bounds.support_radius(exposure, radius[:, :1]))
+    grown = (radius / allowed)[:, 1:]
     slack = 1 + 1e-9  # allowed by the catalogue for rounding and the solver
     output_ratios = dict(zip(KINDS, (out / bounds.output(weights.norms(), R[:, None])).max(0), strict=True))
     radius_ratios = dict(zip(KINDS, grown.max(1), strict=True))
     return CLAIM.judge(
         *(at_most(f"largest output over ‖V‖R, {kind}", slack, ratio) for kind, ratio in output_ratios.items()),
         *(at_most(f"largest radius over its bound, {kind}", slack, ratio) for kind, ratio in radius_ratios.items()),
+        data={kind: pair for kind, *pair in zip(KINDS, paths, allowed, strict=True)},
     )
+
+
+def draw(found: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """The same tokens under each kind of attention, and their radius below its bound."""
+    figure, axes = panels(len(KINDS), 2, width=3.2, height=3.0)
+    for above, below, (kind, (paths, bound)) in zip(axes, axes[len(KINDS) :], found.items(), strict=False):
+        draw_paths(above, paths, title=kind)
+        radius = np.linalg.norm(paths, axis=2).max(1)
+        draw_curves(below, [Curve("radius", TIMES, radius, bound)], "time t", "radius", log="y", law="bound")
+    return figure

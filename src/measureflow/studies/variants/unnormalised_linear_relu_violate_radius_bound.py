@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, LinearAttention, ReLUAttention, Scaled, Sum, UnnormalisedAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import bounds
@@ -63,7 +64,8 @@ def run(size: Size = SMALL) -> Verdict:
     times = [bounds.existence_time(START), bounds.existence_time(START), bounds.unnormalised_blow_up(START)]
 
     known = TIMES < 1
-    R, speed = R[1:, :, known], speed[1:, :, known]
+    radii = R[:, :, known]
+    R, speed = radii[1:], speed[1:, :, known]
     law = bounds.cubic_radius(sure[1:, None] * TIMES[None, known], start[1:, None], v[1:, None], a[1:, None])
     return CLAIM.judge(
         # Linear, ReLU, unnormalised; rounding.
@@ -77,4 +79,19 @@ def run(size: Size = SMALL) -> Verdict:
         at_least("least end over 1/(2‖V‖‖A‖R_0²)", 1.0, (end / sure[:, None])[1:].min(0)),
         at_most("R' over ‖V‖‖A‖R³", 1.0, (speed / (v * a)[1:, None, None] / R**3).max((0, 2))),
         at_most("R over R_0 / sqrt(1 - 2‖V‖‖A‖R_0²t)", 1.0, (R / law[:, None, :])[:, :, 1:].max((0, 2))),
+        data=radii,
     )
+
+
+def draw(radii: np.ndarray) -> Figure:
+    """The radius over that at the start: one token of its own follows the bound up to infinity, clouds stay below."""
+    figure, axes = panels(2)
+    s = TIMES[TIMES < 1]
+    for ax, kind, found in zip(axes, ("linear", "ReLU"), radii.transpose(1, 0, 2), strict=True):
+        lone, *clouds = (R / R[0] for R in found)
+        curves = [
+            Curve("one token", s, lone, 1 / np.sqrt(1 - s)),
+            Curve("widest of 20 random clouds", s, max(clouds, key=np.max)),
+        ]
+        draw_curves(ax, curves, "time over 1/(2‖V‖‖A‖R₀²)", "radius over R₀", law="bound", title=f"{kind} attention")
+    return figure
