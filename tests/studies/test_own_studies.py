@@ -15,7 +15,7 @@ from measureflow.studies import catalogue
 HEAD = """
 import jax.numpy as jnp
 from measureflow.plotting import Curve, curves_figure
-from measureflow.studies.base import Claim, equal
+from measureflow.studies import Claim, equal
 
 CLAIM = Claim("One is {number}.", reference="nobody:25", where="section 1")
 

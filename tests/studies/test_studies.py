@@ -11,7 +11,6 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from matplotlib.text import Text
 
 from measureflow import studies
 from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, equal
@@ -230,12 +229,9 @@ def test_the_picture_of_a_study_shows_what_it_should(verdict):
     shown = Counter(artist.get_gid() for artist in figure.findobj(lambda artist: artist.get_gid() in KINDS))
     assert {"axes": len(figure.axes), **shown} == DRAWN[verdict.name]
     figure.draw_without_rendering()
-    page = figure.bbox.padded(1)
-    for text in figure.findobj(Text):
-        if text.get_visible() and text.get_text():
-            box = text.get_window_extent()
-            assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
-            assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
+    page, drawn = figure.bbox_inches.padded(0.01), figure.get_tightbbox()
+    assert page.x0 <= drawn.x0 < drawn.x1 <= page.x1
+    assert page.y0 <= drawn.y0 < drawn.y1 <= page.y1
 
 
 def test_the_studies_that_draw_are_known():

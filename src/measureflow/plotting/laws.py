@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from measureflow import checks
@@ -58,6 +58,8 @@ def draw_curves(
     if "x" in log:
         ax.set_xscale("log")
         _few_decades(ax.xaxis)
+    elif all(np.all(np.mod(np.asarray(curve.x, float), 1) == 0) for curve in curves):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if "y" in log:
         ax.set_yscale("log")
         _few_decades(ax.yaxis)

@@ -18,6 +18,10 @@ from measureflow.studies.base import Claim as Claim
 from measureflow.studies.base import Size as Size
 from measureflow.studies.base import Study as Study
 from measureflow.studies.base import Verdict as Verdict
+from measureflow.studies.base import at_least as at_least
+from measureflow.studies.base import at_most as at_most
+from measureflow.studies.base import equal as equal
+from measureflow.studies.base import slope as slope
 from measureflow.studies.catalogue import FOLDER, OWN, find, named
 from measureflow.studies.catalogue import about as about
 from measureflow.studies.catalogue import add as add
