@@ -57,9 +57,9 @@ def run_studies(
         figure: Also draw what was found: a file in png, pdf or svg for one claim, a folder for several.
     """
     chosen = _chosen(names, topic)
-    pictures = {} if figure is None else _pictures(chosen, figure)
     if json_file is not None:
         _writable("json", Path(json_file))
+    pictures = {} if figure is None else _pictures(chosen, figure)
     prepare_jax()
     import jax
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Figure, draw_tokens, panels
+from measureflow.plotting import Figure, draw_tokens, panels, view_of
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 
@@ -76,6 +76,7 @@ def run(size: Size = SMALL) -> Verdict:
 def draw(clouds: dict[str, np.ndarray]) -> Figure:
     """A cloud at the start, where it ends under both models, and the poles that nothing moves."""
     figure, axes = panels(len(clouds), width=3.2, height=3.4)
+    view = view_of(clouds["start"], Sphere(3))
     for ax, (name, tokens) in zip(axes, clouds.items(), strict=True):
-        draw_tokens(ax, tokens, Sphere(3)).set_title(name, fontsize=11)
+        draw_tokens(ax, tokens, Sphere(3), view=view).set_title(name, fontsize=11)
     return figure
