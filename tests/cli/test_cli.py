@@ -1,9 +1,7 @@
 """The command line as a user meets it."""
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,28 +83,3 @@ def test_bad_input_leaves_no_folder_behind(in_empty_folder, capsys):
 
 def test_an_unknown_command_suggests_the_nearest(capsys):
     assert "did you mean 'simulate'?" in complaint(capsys, "simulat")
-
-
-def test_studies_are_listed_and_run_with_a_verdict(capsys):
-    assert main(["study", "list"]) == 0
-    assert "two-tokens-tanh" in capsys.readouterr().out
-    assert main(["study", "run", "two-tokens-tanh", "--json", "out.json"]) == 0
-    assert "as expected" in capsys.readouterr().out
-    (verdict,) = json.loads(Path("out.json").read_text())
-    wanted = "name statement reference predicted measured tolerance holds expected as_expected seconds"
-    assert set(wanted.split()) <= set(verdict)
-
-
-def test_a_claim_that_fails_gives_exit_code_1(capsys, monkeypatch):
-    claim = mf.studies.Claim("two-tokens-tanh", "A false statement.", reference="nobody:00")
-    monkeypatch.setattr(mf.studies, "run", lambda name, size: claim.judge(mf.studies.base.equal("one", 1.0, 2.0, 0.5)))
-    assert main(["study", "run", "two-tokens-tanh"]) == 1
-    assert "NOT AS EXPECTED" in capsys.readouterr().out
-
-
-def test_unknown_studies_are_all_named(capsys):
-    said = complaint(capsys, "study", "run", "two-token-tanh", "nonsense")
-    assert "did you mean 'two-tokens-tanh'?" in said
-    assert "'nonsense'" in said
-    assert "`all`" in complaint(capsys, "study", "run")
-    assert "no folder" in complaint(capsys, "study", "run", "two-tokens-tanh", "--json", "nowhere/out.json")

@@ -14,7 +14,7 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow import plotting
-from measureflow.plotting import draw_counts, draw_energy, run_figure, telling_frames
+from measureflow.plotting import draw_energy, draw_steps, run_figure, telling_frames
 from measureflow.plotting.words import caption, clock_times, short_times
 
 SPACES = [mf.Sphere(2), mf.Sphere(3), mf.Sphere(8), *(mf.Euclidean(d) for d in (1, 2, 3, 6))]
@@ -106,8 +106,8 @@ def test_large_ranges_have_logarithmic_axes():
     row = Figure().subplots(1, 4)
     assert draw_energy(row[0], times, [1.0, 10.0, 1e3, 1e6]).get_yscale() == "log"
     assert draw_energy(row[1], times, [-1.0, 10.0, 1e3, 1e6]).get_yscale() == "linear"
-    assert draw_counts(row[2], times, [512, 100, 10, 3], "clusters").get_yscale() == "log"
-    assert draw_counts(row[3], times, [5, 4, 4, 3], "clusters").get_yscale() == "linear"
+    assert draw_steps(row[2], times, [512, 100, 10, 3], "clusters").get_yscale() == "log"
+    assert draw_steps(row[3], times, [5, 4, 4, 3], "clusters").get_yscale() == "linear"
     assert draw_energy(Figure().subplots(), times, [1.0, 2.0, np.inf, np.nan]).get_ylim()[1] < 3
 
 
@@ -143,8 +143,8 @@ def test_frames_can_be_chosen(a_run):
 
 def test_a_curve_of_ones_own_joins_the_others(a_run):
     run = a_run(mf.Sphere(2))
-    run.series["radius"] = plotting.Curve(np.linspace(1, 2, 12), "largest norm")
-    run.series["hidden"] = plotting.Curve(np.ones(12), "hidden", drawn=False)
+    run.series["radius"] = plotting.Along(np.linspace(1, 2, 12), "largest norm")
+    run.series["hidden"] = plotting.Along(np.ones(12), "hidden", drawn=False)
     assert [ax.get_ylabel() for ax in run_figure(run).axes[-3:]] == [
         "interaction energy E", "number of clusters", "largest norm",
     ]  # fmt: skip
@@ -164,7 +164,7 @@ def test_growing_clouds_get_their_own_limits_and_shrinking_ones_do_not(a_run):
 def test_a_path_is_shown_with_its_curves():
     path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 1.0), mf.Particles.iid(mf.Sphere(2), 4, key=0), [0.0, 0.5, 1.0])
     order = np.asarray(path.map(mf.diagnostics.order_parameter))
-    figure = run_figure(plotting.Shown(path, {"order": plotting.Curve(order, "order parameter")}, "four tokens"))
+    figure = run_figure(plotting.Shown(path, {"order": plotting.Along(order, "order parameter")}, "four tokens"))
     (curve,) = (line for line in figure.axes[-1].lines if line.get_gid() == "order")
     np.testing.assert_array_equal(curve.get_ydata(), order)
     assert [ax.get_title() for ax in figure.axes[:-1]] == ["t = 0", "t = 0.5", "t = 1"]

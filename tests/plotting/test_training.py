@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 from matplotlib.figure import Figure
 
-from measureflow.plotting import Curve, training_figure
+from measureflow.plotting import Along, training_figure
 from measureflow.plotting.training import draw_spectra
 
 RNG = np.random.default_rng(0)
@@ -17,7 +17,7 @@ def line(figure, name):
 
 
 def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
-    series = {"risk": Curve(RISK, "risk"), "dissipation": Curve(LOST, "dissipation")}
+    series = {"risk": Along(RISK, "risk"), "dissipation": Along(LOST, "dissipation")}
     run = SimpleNamespace(times=TIMES, series=series, title="a run", at=lambda i: None)
     spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
     figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, limit=RISK - 0.1, limit_heads=99)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.studies import negative_key_query_contracts_hardmax_to_zero as frank_wolfe
-from measureflow.studies import rescaled_tokens_reach_polytope_boundary as polytope
+from measureflow.studies.clusters import negative_key_query_contracts_hardmax_to_zero as frank_wolfe
+from measureflow.studies.clusters import polytopes as polytope
 
 SQUARE = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
 

@@ -1,16 +1,21 @@
 """Every published claim comes out as expected, and a verdict can fail."""
 
+import itertools
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from measureflow import studies
-from measureflow.studies.base import Claim, Size, at_least, at_most, equal
+from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, equal
+
+FILES = [file for file in Path(studies.__file__).parent.glob("*/*.py") if file.stem != "__init__"]
 
 CATALOGUE = [
     "attention-feature-derivatives-are-bounded",
@@ -115,6 +120,64 @@ CATALOGUE = [
     "well-specified-teacher-decays-like-inverse-square",
     "zero-head-bifurcates-at-critical-decay",
 ]
+KINDS = {"found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end"}
+DRAWN = {
+    "bures-distance-gradient-and-barycenter": dict(axes=1, found=1),
+    "causal-sequences-refine-to-masked-mean-field": dict(axes=1, found=3, law=3),
+    "chaos-empirical-term-scales-like-inverse-root-n": dict(axes=1, found=3, law=3),
+    "chaos-euler-term-is-first-order": dict(axes=1, found=2, law=2),
+    "chaos-martingale-term-is-root-epsilon-and-survives-n": dict(axes=1, found=2, law=2),
+    "cone-coordinates-and-line-figure": dict(axes=2, path=50, ends=2),
+    "contracting-variants-share-one-over-t-law": dict(axes=1, found=3, law=3),
+    "deck-attention-table-is-column-softmax": dict(axes=3, table=3),
+    "empirical-wasserstein-rate-by-dimension": dict(axes=1, found=4, law=4),
+    "entropic-map-between-gaussians": dict(axes=1, found=3, law=3),
+    "equiangular-reduction-of-the-sphere-dynamics": dict(axes=1, found=1, law=1),
+    "gaussian-blow-up-time": dict(axes=1, found=4, law=4),
+    "gaussian-clustering-limit": dict(axes=1, found=2, law=2),
+    "gaussian-stays-gaussian-with-riccati-covariance": dict(axes=1, found=2, law=2),
+    "gaussian-tokens-approach-their-closure-like-inverse-root-n": dict(axes=1, found=3, law=3),
+    "gaussian-variational-inference-step-is-exact": dict(axes=1, found=1, law=1),
+    "generic-start-ends-in-one-cluster": dict(axes=4, tokens=8),
+    "good-triple-gives-at-most-three-hyperplanes": dict(axes=3, found=60),
+    "gradient-domination-gives-exponential-risk-decay": dict(axes=2, found=2, law=2),
+    "hemisphere-start-contracts-exponentially": dict(axes=1, found=2),
+    "high-dimension-follows-the-equiangular-curve": dict(axes=2, found=3, law=2),
+    "l2-attention-no-blow-up-when-keys-injective": dict(axes=1, found=3, law=3),
+    "layer-control-adjoint-ends-in-softmax-residual": dict(axes=1, found=2, law=2),
+    "long-context-critical-scaling": dict(axes=1, found=3, law=3),
+    "masked-attention-ignores-future-tokens": dict(axes=1, table=1),
+    "mean-field-lipschitz-exponent-is-two-for-w1": dict(axes=1, found=2, law=1),
+    "mean-field-lipschitz-exponent-one-as-published": dict(axes=1, found=2),
+    "negative-key-query-contracts-hardmax-to-zero": dict(axes=3, paths=2, ends=2, hull=1, found=1, law=1),
+    "negative-value-matrix-contracts-to-zero": dict(axes=1, found=4, law=4),
+    "ngpt-contraction-scale-is-inverse-step": dict(axes=1, found=3, law=3),
+    "noisy-fokker-planck-sign-as-published": dict(axes=1, found=2, law=2),
+    "noisy-sphere-threshold-and-transition-type": dict(axes=2, found=3, law=3),
+    "one-dimensional-attention-becomes-boolean": dict(axes=4, table=4),
+    "only-monte-carlo-rate-for-cross-entropy-as-published": dict(axes=1, found=2, law=1),
+    "orbit-converges-to-the-stationary-set": dict(axes=3, found=2, paths=1, ends=1),
+    "paranormal-value-gives-product-of-boundary-and-subspace": dict(axes=2, paths=2, ends=2, hull=2),
+    "pre-norm-slows-clustering-to-a-power": dict(axes=2, found=2, law=2),
+    "rank-histogram-spread-as-published": dict(axes=3, bar=30),
+    "rescaled-tokens-reach-polytope-boundary": dict(axes=3, paths=3, ends=3, hull=6),
+    "residual-attention-is-first-order-euler": dict(axes=1, found=4, law=4),
+    "risk-dissipation-identity": dict(axes=2, found=1, law=1, start=1, end=1),
+    "sinkhorn-covariance-grows-at-most-exponentially": dict(axes=1, found=3, law=3),
+    "sinkhorn-heat-limit": dict(axes=2, found=6, law=6),
+    "sinkhorn-kernel-is-doubly-stochastic": dict(axes=3, table=3),
+    "softmax-attention-is-not-a-wasserstein-gradient-flow": dict(axes=4, table=4),
+    "sphere-energy-minimisers-are-diracs": dict(axes=1, found=6, law=6),
+    "sphere-energy-nonconvex-with-many-rest-points": dict(axes=9, mass=16, found=2),
+    "static-gap-below-monte-carlo-bound": dict(axes=1, found=1, law=1),
+    "static-gap-decays-like-one-over-n": dict(axes=1, found=2, law=2),
+    "strong-monotonicity-contracts-wasserstein": dict(axes=1, found=1, law=1),
+    "support-radius-grows-at-most-exponentially": dict(axes=10, paths=5, ends=5, found=5, law=5),
+    "tokens-on-the-circle-approach-their-density-like-inverse-root-n": dict(axes=1, found=1, law=1),
+    "two-tokens-tanh": dict(axes=2, found=6, law=6),
+    "unnormalised-linear-relu-violate-radius-bound": dict(axes=2, found=4, law=2),
+    "well-specified-teacher-decays-like-inverse-square": dict(axes=2, found=2, law=2),
+}
 FIELDS = {
     "name": str,
     "statement": str,
@@ -127,28 +190,52 @@ FIELDS = {
     "as_expected": bool,
     "seconds": float,
     "reason": str,
+    "topic": str,
+    "where": str,
 }
-TRUE = Claim("a-claim", "One is one.", reference="nobody:25")
-FALSE = Claim("a-claim-as-published", "One is two.", reference="nobody:25", expected="differs")
+TRUE = Claim("One is one.", reference="nobody:25", where="section 1", name="a-claim")
+FALSE = Claim("One is two.", reference="nobody:25", where="section 2", name="a-claim-as-published")
+
+
+@pytest.fixture(scope="session")
+def verdict(request):
+    """The verdict on a claim: pytest runs the tests of one claim together, so each study runs once."""
+    return studies.run(request.param)
 
 
 def test_names_are_the_ids_of_the_catalogue():
     assert studies.names() == CATALOGUE
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_the_claim_comes_out_as_expected(name):
-    verdict = studies.run(name)
+@pytest.mark.parametrize("verdict", CATALOGUE, indirect=True)
+def test_the_claim_comes_out_as_expected(verdict):
+    name = verdict.name
     assert verdict.as_expected, f"{verdict}\n{verdict.as_json()}"
     fields = json.loads(json.dumps(verdict.as_json(), allow_nan=False))
     assert all(isinstance(fields[field], kind) for field, kind in FIELDS.items())
     assert set(fields) == set(FIELDS)
-    assert fields["name"] == name == studies.claim(name).name
+    assert verdict.claim == studies.claim(name)
+    assert fields["name"] == name
     assert fields["expected"] == ("differs" if name.endswith("-as-published") else "holds")
     assert fields["holds"] == (fields["expected"] == "holds")
     assert bool(fields["reason"]) == (fields["expected"] == "differs")
     assert fields["seconds"] > 0
     assert "\n" not in str(verdict)
+
+
+@pytest.mark.parametrize("verdict", sorted(DRAWN), indirect=True)
+def test_the_picture_of_a_study_shows_what_it_should(verdict):
+    figure = studies.load(verdict.name).draw(verdict)
+    shown = Counter(artist.get_gid() for artist in figure.findobj(lambda artist: artist.get_gid() in KINDS))
+    assert {"axes": len(figure.axes), **shown} == DRAWN[verdict.name]
+    figure.draw_without_rendering()
+    page, drawn = figure.bbox_inches.padded(0.01), figure.get_tightbbox()
+    assert page.x0 <= drawn.x0 < drawn.x1 <= page.x1
+    assert page.y0 <= drawn.y0 < drawn.y1 <= page.y1
+
+
+def test_the_studies_that_draw_are_known():
+    assert {name for name in studies.names() if studies.draws(name)} == set(DRAWN)
 
 
 def test_a_wrong_prediction_does_not_hold():
@@ -204,10 +291,24 @@ def test_a_claim_needs_checks_with_names_of_their_own():
         TRUE.judge(equal("same", 1, 1, 0), equal("same", 2, 2, 0))
 
 
-@pytest.mark.parametrize(("name", "expected"), [("a-claim", "differs"), ("a-claim-as-published", "holds")])
-def test_what_is_expected_follows_from_the_name(name, expected):
-    with pytest.raises(ValueError, match="as-published"):
-        Claim(name, "One is one.", "nobody:25", expected)
+def test_what_is_expected_follows_from_the_name():
+    assert TRUE.expected == "holds"
+    assert FALSE.expected == "differs"
+
+
+def test_the_data_of_a_picture_are_no_part_of_a_verdict():
+    one, two = (TRUE.judge(equal("count", 1, 1, 0), data=jnp.arange(n)) for n in (3, 4))
+    assert one == two
+    assert "data" not in one.as_json()
+    assert "Array" not in repr(one)
+
+
+def test_a_verdict_without_checks_is_not_decided():
+    for claim in (TRUE, FALSE):
+        verdict = Verdict(claim, reason="ValueError: no\nmore")
+        assert not verdict.as_expected
+        assert str(verdict) == f"{claim.name}: ValueError: no; not decided, NOT AS EXPECTED (0.0 s)"
+        json.dumps(verdict.as_json(), allow_nan=False)
 
 
 def test_an_unknown_name_suggests_the_nearest():
@@ -222,13 +323,42 @@ def test_a_size_picks_its_own_setting():
     assert Size("full").pick(16, 64) == 64
 
 
-def test_studies_run_in_double_precision_whatever_the_configuration():
-    with jax.enable_x64(False):
-        verdict = studies.run("unnormalised-energy-without-half-as-published")
-        assert jnp.ones(1).dtype == jnp.float32
-    assert verdict.as_expected
+def test_themes_share_all_studies_out():
+    by_theme = [studies.names(topic) for topic in studies.topics()]
+    assert sorted(itertools.chain(*by_theme)) == studies.names()
+    assert min(map(len, by_theme)) > 2
+    assert len({file.stem for file in FILES}) == len(FILES)
+    assert all(studies.claim(name).topic == topic for topic in studies.topics() for name in studies.names(topic))
+    with pytest.raises(ValueError, match="`topic` is 'spheres'"):
+        studies.names("spheres")
+
+
+def test_every_theme_says_in_a_line_what_it_is():
+    for topic in studies.topics():
+        assert re.fullmatch(r"[A-Z][^\n]+\.", studies.about(topic)), topic
+
+
+def test_every_claim_says_where_it_is_stated():
+    places = (
+        r"\b(abstract|derived|equations?|estimate|figure|lectures|lemma|part|"
+        r"propositions?|remarks?|section|slides?|table|theorems?)\b"
+    )
+    for name in studies.names():
+        claim = studies.claim(name)
+        assert re.search(places, claim.where), name
+        assert len(claim.statement) > 20
+
+
+def test_files_without_a_claim_are_shared_by_two_studies_or_more():
+    text = {file: file.read_text() for file in FILES}
+    for shared in (file for file in FILES if "\nCLAIM = " not in text[file]):
+        users = [file for file in FILES if f"studies.{shared.parent.name}.{shared.stem} import" in text[file]]
+        assert len(users) > 1, shared
 
 
 def test_listing_the_studies_does_not_load_jax():
-    code = "import sys; from measureflow import studies; assert studies.names(); sys.exit('jax' in sys.modules)"
+    code = (
+        "import sys; from measureflow import studies; assert [studies.claim(name) for name in studies.names()]; "
+        "sys.exit('jax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

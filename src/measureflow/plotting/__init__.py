@@ -4,14 +4,16 @@ Numbers come in and axes or figures go out: nothing is computed here but the pro
 are plain objects, never pyplot's, so drawing works without a display and leaves no state behind.
 """
 
+from matplotlib.figure import Figure as Figure
+
 from measureflow.plotting.compare import compare_figure as compare_figure
 from measureflow.plotting.compare import draw_distance as draw_distance
 from measureflow.plotting.compare import draw_overlay as draw_overlay
 from measureflow.plotting.compare import draw_together as draw_together
 from measureflow.plotting.compare import variants_figure as variants_figure
-from measureflow.plotting.curves import draw_counts as draw_counts
 from measureflow.plotting.curves import draw_energy as draw_energy
 from measureflow.plotting.curves import draw_series as draw_series
+from measureflow.plotting.curves import draw_steps as draw_steps
 from measureflow.plotting.curves import telling_frames as telling_frames
 from measureflow.plotting.density import draw_density_over_time as draw_density_over_time
 from measureflow.plotting.density import draw_ring as draw_ring
@@ -19,19 +21,30 @@ from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
 from measureflow.plotting.gaussian import draw_cone as draw_cone
 from measureflow.plotting.gaussian import draw_disc as draw_disc
 from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
+from measureflow.plotting.laws import Curve as Curve
+from measureflow.plotting.laws import curves_figure as curves_figure
+from measureflow.plotting.laws import draw_curves as draw_curves
+from measureflow.plotting.laws import panels as panels
 from measureflow.plotting.limits import axial_figure as axial_figure
 from measureflow.plotting.limits import circle_figure as circle_figure
 from measureflow.plotting.limits import gaussian_figure as gaussian_figure
 from measureflow.plotting.limits import sphere_figure as sphere_figure
 from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.moving import movie as movie
-from measureflow.plotting.recorded import Curve as Curve
+from measureflow.plotting.paths import draw_hull as draw_hull
+from measureflow.plotting.paths import draw_paths as draw_paths
+from measureflow.plotting.recorded import Along as Along
 from measureflow.plotting.recorded import Recorded as Recorded
 from measureflow.plotting.recorded import Shown as Shown
 from measureflow.plotting.recorded import draw_watched as draw_watched
 from measureflow.plotting.run import run_figure as run_figure
+from measureflow.plotting.tables import draw_counts as draw_counts
+from measureflow.plotting.tables import draw_table as draw_table
 from measureflow.plotting.tokens import draw_tokens as draw_tokens
+from measureflow.plotting.training import draw_heads as draw_heads
+from measureflow.plotting.training import draw_risk as draw_risk
 from measureflow.plotting.training import training_figure as training_figure
 from measureflow.plotting.transport import draw_interpolations as draw_interpolations
 from measureflow.plotting.view import View as View
 from measureflow.plotting.view import view_of as view_of
+from measureflow.plotting.ways import ways_figure as ways_figure

@@ -51,7 +51,7 @@ def draw_series(
     return ax
 
 
-def draw_counts(
+def draw_steps(
     ax: Axes, times: ArrayLike, counts: ArrayLike, name: str, *, marked: tuple[int, ...] = (), gid: str = "counts"
 ) -> Axes:
     """Draw a whole number against time as steps, with thin lines at the marked frames, and return the axes."""

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from measureflow.flows import Trajectory
-from measureflow.plotting.curves import draw_counts, draw_series
+from measureflow.plotting.curves import draw_series, draw_steps
 
 
 @runtime_checkable
@@ -39,7 +39,7 @@ class Recorded(Protocol):
 
 
 @dataclass(frozen=True)
-class Curve:
+class Along:
     """A number along a path, as figures want it."""
 
     values: np.ndarray
@@ -53,7 +53,7 @@ class Shown:
     """A path as figures see it, with the curves that go below it."""
 
     path: Trajectory
-    series: Mapping[str, Curve]
+    series: Mapping[str, Along]
     title: str = ""
 
     @property
@@ -74,7 +74,7 @@ def drawn_series(run: Recorded) -> list[str]:
 def draw_watched(ax: Axes, run: Recorded, name: str, *, marked: tuple[int, ...] = ()) -> Axes:
     """Draw a series of a run over time, whole numbers as steps, and return the axes."""
     series = run.series[name]
-    draw = draw_counts if series.counts else draw_series
+    draw = draw_steps if series.counts else draw_series
     return draw(ax, run.times, series.values, series.label, marked=marked, gid=name)
 
 

@@ -1,53 +1,56 @@
 """Studies: one file per published claim, each with the claim, its setting, a run and a verdict.
 
-    for name in studies.names():
+    for name in studies.names(topic="sphere"):
         print(studies.run(name))
 
-Files are found by their names and imported only when asked for.
+Folders are themes. Files are found by their names and imported only when they run; `add` takes files from elsewhere.
 """
 
-import difflib
 import importlib
-import pkgutil
-import time
-from dataclasses import replace
-from types import ModuleType
+import importlib.util
+import sys
+from pathlib import Path
 
 from measureflow.studies.base import FULL as FULL
 from measureflow.studies.base import SMALL as SMALL
 from measureflow.studies.base import Check as Check
 from measureflow.studies.base import Claim as Claim
 from measureflow.studies.base import Size as Size
+from measureflow.studies.base import Study as Study
 from measureflow.studies.base import Verdict as Verdict
+from measureflow.studies.base import at_least as at_least
+from measureflow.studies.base import at_most as at_most
+from measureflow.studies.base import equal as equal
+from measureflow.studies.base import slope as slope
+from measureflow.studies.catalogue import FOLDER, OWN, find, named
+from measureflow.studies.catalogue import about as about
+from measureflow.studies.catalogue import add as add
+from measureflow.studies.catalogue import claim as claim
+from measureflow.studies.catalogue import draws as draws
+from measureflow.studies.catalogue import names as names
+from measureflow.studies.catalogue import topics as topics
 
 
-def names() -> list[str]:
-    """The ids of all claims that have a study, sorted."""
-    files = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(name.replace("_", "-") for name in files if name != "base")
+def load(name: str | Path) -> Study:
+    """The study of a claim; a file that ends in `.py` is added first."""
+    file = find(add(name) if str(name).endswith(".py") else str(name))
+    module = _outside(file) if FOLDER not in file.parents else _inside(file)
+    return Study(named(module.CLAIM, file), module)
 
 
-def claim(name: str) -> Claim:
-    """The claim with a given id."""
-    return _study(name).CLAIM
-
-
-def run(name: str, size: Size = SMALL) -> Verdict:
+def run(name: str | Path, size: Size = SMALL) -> Verdict:
     """Compute what a claim predicts and judge it, in float64 whatever the configuration is."""
-    import jax  # here, because it takes a second to load and the list of studies does not need it
-
-    study = _study(name)
-    start = time.perf_counter()
-    with jax.enable_x64(True):
-        verdict = study.run(size)
-    return replace(verdict, seconds=time.perf_counter() - start)
+    return load(name).run(size)
 
 
-def _study(name: str) -> ModuleType:
-    known = names()
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        raise ValueError(
-            f"`name` is {name!r}, which is no study. The nearest is {near[0]!r}; `names()` lists them all."
-        )
-    return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+def _inside(file: Path):
+    return importlib.import_module(f"{__name__}.{file.parent.name}.{file.stem}")
+
+
+def _outside(file: Path):
+    spec = importlib.util.spec_from_file_location(f"{__name__}.{OWN}.{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -8,7 +8,9 @@ A NaN satisfies no check. Verdicts are plain Python values, ready for JSON.
 
 import enum
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -67,98 +69,141 @@ def at_least(what: str, bound: Any, measured: Any) -> Check:
     return Check(what, f"at least {_short(_plain(bound))}", _plain(measured), 0.0, holds)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a study found: a line for people, fields for machines.
-
-    `predicted`, `measured` and `tolerance` are the values of the only check, or dictionaries by part when there are
-    several. `reason` says why a claim that was expected to differ does.
-    """
-
-    name: str
-    statement: str
-    reference: str
-    predicted: Plain
-    measured: Plain
-    tolerance: Plain
-    holds: bool
-    expected: Expected
-    as_expected: bool
-    seconds: float = 0.0
-    reason: str = ""
-    decisive: str = ""
-
-    def __str__(self) -> str:
-        agreement = "as expected" if self.as_expected else "NOT AS EXPECTED"
-        return f"{self.name}: {self.decisive}; {self.word}, {agreement} ({self.seconds:.1f} s)"
-
-    @property
-    def word(self) -> Expected:
-        """The verdict in one word."""
-        return "holds" if self.holds else "differs"
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields by name as values that every JSON reader takes; numbers that are not finite become strings."""
-        fields = ("name", "statement", "reference", "predicted", "measured", "tolerance", "holds", "expected")
-        return {name: _finite(getattr(self, name)) for name in (*fields, "as_expected", "seconds", "reason")}
+def slope(x: Any, y: Any) -> float:
+    """The exponent of a power law through positive points, by least squares in logarithms."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement of the literature that a short computation can confirm or refute.
 
-    `name` is its id in the catalogue, `reference` a citation key. Names that end in `-as-published` quote a statement
-    known to be wrong or incomplete; these, and only these, are expected to differ.
+    `reference` is a citation key and `where` the place in it: a theorem, section or slide, or from what it is derived. `name`
+    and `topic` are those of the study's file and folder, given when the study is loaded. Names that end in `-as-published`
+    quote a statement known to be wrong or incomplete; these, and only these, are expected to differ.
     """
 
-    name: str
     statement: str
     reference: str
-    expected: Expected = "holds"
+    where: str
+    name: str = ""
+    topic: str = ""
 
-    def __post_init__(self):
-        if (self.expected == "differs") != self.name.endswith("-as-published"):
-            raise ValueError(
-                f"`expected` is {self.expected!r} for the claim {self.name!r}, but claims ending in '-as-published' "
-                "differ and all others hold; change the name or what is expected."
-            )
+    @property
+    def expected(self) -> Expected:
+        """What the verdict should be."""
+        return "differs" if self.name.endswith("-as-published") else "holds"
 
-    def judge(self, *checks: Check, instead: tuple[Check, ...] = (), reason: str = "") -> Verdict:
+    def judge(self, *checks: Check, instead: tuple[Check, ...] = (), reason: str = "", data: Any = None) -> "Verdict":
         """The verdict that checks give.
 
         `checks` are the parts of the claim. For a claim expected to differ, `instead` are the checks of what is true
-        in its place and `reason` the sentence that says so.
+        in its place and `reason` the sentence that says so. `data` are what the study draws.
         """
         if not checks:
-            raise ValueError(f"The claim {self.name!r} needs at least one check to be judged.")
-        parts = (*checks, *instead)
-        if len({part.what for part in parts}) < len(parts):
-            raise ValueError(f"Two parts of the claim {self.name!r} have one name: {[part.what for part in parts]}.")
-        holds = all(check.holds for check in checks)
-        return Verdict(
-            name=self.name,
-            statement=self.statement,
-            reference=self.reference,
-            predicted=_by_part(parts, [part.predicted for part in parts]),
-            measured=_by_part(parts, [part.measured for part in parts]),
-            tolerance=_by_part(parts, [part.tolerance for part in parts]),
-            holds=holds,
-            expected=self.expected,
-            as_expected=holds == (self.expected == "holds") and all(check.holds for check in instead),
-            reason=reason,
-            decisive=_decisive(parts),
-        )
+            raise ValueError(f"The claim {self.statement!r} needs at least one check to be judged.")
+        names = [part.what for part in (*checks, *instead)]
+        if len(set(names)) < len(names):
+            raise ValueError(f"Two parts of the claim {self.statement!r} have one name: {names}.")
+        return Verdict(self, checks, instead, reason, data)
 
 
-def _by_part(parts: tuple[Check, ...], values: list[Plain]) -> Plain:
-    return values[0] if len(parts) == 1 else {part.what: value for part, value in zip(parts, values, strict=True)}
+@dataclass(frozen=True)
+class Verdict:
+    """What a study found: a line for people, fields for machines, data for a picture.
+
+    A verdict without checks is not decided: the study ended in an error, and `reason` is the error. Otherwise `reason`
+    says why a claim that was expected to differ does.
+    """
+
+    claim: Claim
+    checks: tuple[Check, ...] = ()
+    instead: tuple[Check, ...] = ()
+    reason: str = ""
+    data: Any = field(default=None, compare=False, repr=False)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        agreement = "as expected" if self.as_expected else "NOT AS EXPECTED"
+        return f"{self.name}: {self._decisive}; {self.word}, {agreement} ({self.seconds:.1f} s)"
+
+    @property
+    def name(self) -> str:
+        """The id of the claim."""
+        return self.claim.name
+
+    @property
+    def holds(self) -> bool:
+        """Whether every part of the claim holds."""
+        return bool(self.checks) and all(check.holds for check in self.checks)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the claim holds or differs as it should, and what is true in its place holds."""
+        right = self.holds == (self.claim.expected == "holds")
+        return bool(self.checks) and right and all(check.holds for check in self.instead)
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two."""
+        return ("holds" if self.holds else "differs") if self.checks else "not decided"
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields by name as values that every JSON reader takes; numbers that are not finite become strings.
+
+        `predicted`, `measured` and `tolerance` are those of the only check, or dictionaries by part when there are several.
+        """
+        claim = self.claim
+        numbers = {key: _finite(self._by_part(key)) for key in ("predicted", "measured", "tolerance")}
+        return {
+            **{key: getattr(claim, key) for key in ("name", "topic", "statement", "reference", "where")},
+            **numbers,
+            **{"holds": self.holds, "expected": claim.expected, "as_expected": self.as_expected},
+            **{"seconds": self.seconds, "reason": self.reason},
+        }
+
+    @property
+    def _parts(self) -> tuple[Check, ...]:
+        return (*self.checks, *self.instead)
+
+    def _by_part(self, key: str) -> Plain:
+        values = {part.what: getattr(part, key) for part in self._parts}
+        return next(iter(values.values())) if len(values) == 1 else values
+
+    @property
+    def _decisive(self) -> str:
+        """The first part that fails, or else the first part, and how many parts hold; the error if nothing was decided."""
+        parts = self._parts
+        if not parts:
+            return self.reason.split("\n")[0]
+        part = next((part for part in parts if not part.holds), parts[0])
+        count = f" ({sum(part.holds for part in parts)} of {len(parts)} parts)" if len(parts) > 1 else ""
+        return f"{part.what}: predicted {_short(part.predicted)}, measured {_short(part.measured)}{count}"
 
 
-def _decisive(parts: tuple[Check, ...]) -> str:
-    """The first part that fails, or else the first part, and how many parts hold."""
-    part = next((part for part in parts if not part.holds), parts[0])
-    count = f" ({sum(part.holds for part in parts)} of {len(parts)} parts)" if len(parts) > 1 else ""
-    return f"{part.what}: predicted {_short(part.predicted)}, measured {_short(part.measured)}{count}"
+@dataclass(frozen=True)
+class Study:
+    """A claim and the file that decides it: `run` computes the verdict, `draw` makes a figure of the verdict's data."""
+
+    claim: Claim
+    module: ModuleType
+
+    def run(self, size: Size = SMALL) -> Verdict:
+        """Compute what the claim predicts and judge it, in float64 whatever the configuration is."""
+        import jax  # here, because it takes a second to load and the list of studies does not need it
+
+        start = time.perf_counter()
+        with jax.enable_x64(True):
+            verdict = self.module.run(size)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"`run` of the study {self.claim.name!r} must return `CLAIM.judge(...)`; got {verdict!r}.")
+        return replace(verdict, claim=self.claim, seconds=time.perf_counter() - start)
+
+    def draw(self, verdict: Verdict) -> Any:
+        """A figure of what a run found, for studies that draw."""
+        if not hasattr(self.module, "draw"):
+            raise ValueError(f"The study {self.claim.name!r} does not draw; studies that do have a function `draw`.")
+        return self.module.draw(verdict.data)
 
 
 def _all(holds: Any) -> bool:

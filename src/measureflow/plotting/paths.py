@@ -1,0 +1,40 @@
+"""The ways of tokens in the plane, with the hulls that hold them."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Polygon
+from numpy.typing import ArrayLike
+from scipy.spatial import ConvexHull
+
+from measureflow import checks
+from measureflow.plotting.laws import dress
+from measureflow.plotting.marks import FAINT, INK, PALETTE
+
+THIN = {"color": FAINT, "linewidths": 0.8, "alpha": 0.7}
+
+
+def draw_paths(ax: Axes, paths: ArrayLike, *, title: str = "", names: tuple[str, str] = ("x₁", "x₂")) -> Axes:
+    """Draw the ways of tokens, `paths` of shape `(times, tokens, 2)`: grey from open marks to full ones. Return the axes."""
+    paths = np.asarray(paths, float)
+    checks.shaped("paths", paths, ("k", "n", 2), "Times, tokens, coordinates.")
+    ax.add_collection(LineCollection(list(paths.transpose(1, 0, 2)), zorder=1.5, gid="paths", **THIN))
+    ax.scatter(*paths[0].T, s=16, facecolors="white", edgecolors=FAINT, linewidths=0.9, zorder=2, gid="starts")
+    ax.scatter(*paths[-1].T, s=34, color=PALETTE[1], edgecolors="white", linewidths=0.6, zorder=3, gid="ends")
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.autoscale_view()
+    ax.margins(0.08)
+    return dress(ax, *names, title)
+
+
+def draw_hull(ax: Axes, points: ArrayLike, *, filled: bool = False) -> Axes:
+    """Draw the convex hull of points `(n, 2)`, dashed or filled, and return the axes."""
+    points = np.asarray(points, float)
+    corners = points[ConvexHull(points).vertices]
+    look = (
+        {"facecolor": "#DCE9F4", "edgecolor": PALETTE[0], "linewidth": 1.6}
+        if filled
+        else {"fill": False, "edgecolor": INK, "linewidth": 1.0, "linestyle": (0, (4, 3))}
+    )
+    ax.add_patch(Polygon(corners, zorder=1, gid="hull", **look))
+    return ax

@@ -1,0 +1,1 @@
+"""Tokens in flat space that cluster after rescaling: polytopes, hyperplanes and the origin."""

@@ -1,0 +1,1 @@
+"""Which attention is the gradient flow of an energy, and what that energy looks like."""

@@ -1,0 +1,1 @@
+"""Attention heads as a measure: their features, their risk, and how many of them are needed."""

@@ -1,0 +1,1 @@
+"""Attention layer by layer: residual steps, normalisation schemes, long contexts."""

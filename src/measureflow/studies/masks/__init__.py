@@ -1,0 +1,1 @@
+"""Causal attention: each token sees its past."""

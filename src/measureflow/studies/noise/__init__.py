@@ -1,0 +1,1 @@
+"""Tokens with noise on the sphere: thresholds and transitions."""

@@ -1,0 +1,1 @@
+"""How much attention changes with the query, the tokens and their law."""

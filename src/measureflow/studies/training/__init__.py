@@ -1,0 +1,1 @@
+"""Heads in training: propagation of chaos, descent of the risk, stability of what it reaches."""

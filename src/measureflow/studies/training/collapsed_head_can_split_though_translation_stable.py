@@ -1,0 +1,75 @@
+"""Heads that have collapsed to one may split, although together they return: `H` decides, not `H_tr` alone."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from measureflow.flows import Adaptive, evolve
+from measureflow.measures import Particles
+from measureflow.spaces import Euclidean
+from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
+from measureflow.training import Descent, Ridge, fixtures, observed_rate, rest_point, stability
+from measureflow.training.perturbation import matrix, splitting, translation
+
+CLAIM = Claim(
+    "H_tr>0 with indefinite H is still unstable: splitting grows at -2λ_min(H) while translation returns; with ridge on all "
+    "blocks every non-trivial collapsed full head splits.",
+    reference="heads:26",
+    where="remark 7.7",
+)
+DECAY = 0.05
+
+
+def best_full_head(starts: int) -> jnp.ndarray:
+    """The best single head of F1 with ridge 0.05 from several starts."""
+    energy, rng = fixtures.f1() + Ridge(DECAY), np.random.default_rng(0)
+    found = [rest_point(energy, jnp.asarray(0.7 * rng.standard_normal(24))) for _ in range(starts)]
+    return min(found, key=lambda theta: float(energy(Particles(Euclidean(24), theta[None]))))
+
+
+def run(size: Size = SMALL) -> Verdict:
+    """F2 with scale two and ridge 0.1, and the best full head of F1 with ridge 0.05."""
+    risk = fixtures.f2(2.0)
+    energy = risk + Ridge(0.1)
+    rest = rest_point(energy, jnp.array([-0.29, 0.21, -0.34, -0.64]))
+    mu = Particles(Euclidean(4), rest[None])
+    found = stability(energy, risk.heads, mu)
+    v = 1e-3 * jnp.asarray(found.direction[0])
+    trio = Particles(Euclidean(4), jnp.tile(rest[None], (3, 1)))
+    spectrum = np.linalg.eigvalsh(np.asarray(matrix(translation, energy, trio)))
+    expected = np.sort(np.r_[np.tile(found.splitting, 2), found.translation])
+    pair = Particles(Euclidean(4), jnp.stack([rest + v, rest - v]))
+    long = evolve(Descent(energy), pair, [0.0, 300.0], Adaptive(1e-8, 1e-10)).final
+    moved = evolve(
+        Descent(energy), Particles(Euclidean(4), (rest + 100 * v)[None]), [0.0, 20.0], Adaptive(1e-9, 1e-12)
+    ).final
+    returned = float(jnp.linalg.norm(moved.points[0] - rest))  # pyright: ignore[reportAttributeAccessIssue]
+
+    f1 = fixtures.f1()
+    full, head = f1 + Ridge(DECAY), best_full_head(size.pick(6, 12))
+    collapsed = Particles(Euclidean(24), head[None])
+    split = stability(full, f1.heads, collapsed)
+    w = 1e-4 * jnp.asarray(split.direction[0])
+    H = np.asarray(matrix(splitting, full, collapsed))
+    u = np.asarray(head.at[:12].set(0.0))
+    image = np.r_[-2 * DECAY * np.asarray(head)[:12], np.zeros(12)]
+    return CLAIM.judge(
+        # Printed digits.
+        equal("λ_min of H and H_tr, F2", [-0.072389, 0.159074], [found.splitting[0], found.translation[0]], 1e-6),
+        equal("spectrum of three heads: H twice and H_tr once", expected, spectrum, 1e-8),
+        # Second order in the displacement.
+        equal("growth of a split, F2", 0.144779, observed_rate(energy, rest, jnp.stack([v, -v]), (0.0, 10.0)), 1e-3),
+        at_most("a translation of 0.1 has returned by t = 20", 1e-3, returned),
+        equal("risk of one head and of two, F2", [5.90436800, 5.89203735], [energy(mu), energy(long)], 1e-6),
+        equal("risk of the best full head, F1", 4.4117078632, full(collapsed), 1e-6),
+        equal("λ_min of H, F1", -0.307097, split.splitting[0], 1e-5),
+        equal(
+            "classified as splitting-unstable with two gauge zeros",
+            [1, 2],
+            [split.kind == "splitting-unstable", split.gauge],
+            0,
+        ),
+        equal("growth of a split, F1", 0.61419, observed_rate(full, head, jnp.stack([w, -w]), (0.0, 3.0)), 1e-3),
+        # Identities at a numerical rest point.
+        equal("u^T H u for u = (0, 0, W_V, W_O)", 0.0, u @ H @ u, 1e-8),
+        equal("H u + (2λW_Q, 2λW_K, 0, 0)", 0.0, np.abs(H @ u - image).max(), 1e-8),
+    )

@@ -1,0 +1,1 @@
+"""Statistical optimal transport: rates of empirical distances, entropic maps, the geometry of Gaussians."""
