@@ -16,7 +16,7 @@ LAST = ("use", "out", "force")
 """Options that the help lists last."""
 
 
-def _writable(file: str) -> str:
+def check_writable(file: str) -> str:
     """The name of a file that can be written; otherwise why not, before any work is done."""
     path = Path(file)
     if not path.absolute().parent.is_dir():
@@ -34,9 +34,9 @@ def _picture(file: str) -> str:
     return file
 
 
-Output = Annotated[str, AfterValidator(_writable)]
+Output = Annotated[str, AfterValidator(check_writable)]
 """A file that a command writes."""
-Picture = Annotated[str, AfterValidator(_picture), AfterValidator(_writable)]
+Picture = Annotated[str, AfterValidator(_picture), AfterValidator(check_writable)]
 """A picture that a command writes."""
 
 

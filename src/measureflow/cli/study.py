@@ -1,65 +1,84 @@
 """`measureflow study`: published claims and their verdicts."""
 
 import json
-import os
-import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import tyro
+from pydantic import Field
 
 from measureflow.cli import complain, prepare_jax
-from measureflow.runs.config import InputError, nearest
+from measureflow.cli.options import PICTURES, Output, Words, check_writable, parse, positional
+from measureflow.cli.showing import say
+from measureflow.runs.settings import InputError
+from measureflow.runs.words import nearest
 
 if TYPE_CHECKING:
     from measureflow.studies import Size, Verdict
 
-FORMATS = (".png", ".pdf", ".svg")
+USAGE = """usage: measureflow study {list,run} [options]
+
+  list  list the claims that have a study, theme by theme
+  run   run studies and print their verdicts
+
+`measureflow study list --help` and `measureflow study run --help` list the options."""
 
 
-Topic = Annotated[str | None, tyro.conf.arg(metavar="TOPIC")]
-File = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
+class ListStudies(Words):
+    """List the claims that have a study, theme by theme."""
+
+    topic: str | None = Field(None, description="only the claims of this theme")
 
 
-def list_studies(topic: Topic = None) -> int:
-    """List the claims that have a study, theme by theme.
+class RunStudies(Words):
+    """Run studies and print one line for each; the exit code is 1 if a claim is not as expected."""
 
-    Args:
-        topic: Only the claims of this theme.
-    """
+    names: tuple[str, ...] = positional(
+        "NAME", "claims to run, or `all`; a file that ends in .py is a study of your own", least=0
+    )
+    topic: str | None = Field(None, description="run all claims of this theme")
+    size: Literal["small", "full"] = Field(
+        "small", description="seconds in small, the setting of the catalogue in full"
+    )
+    json_file: Output | None = Field(None, alias="json", description="also write the verdicts to this file, as a list")
+    figure: str | None = Field(
+        None, description="also draw what was found: a file in png, pdf or svg for one claim, a folder for several"
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Choose between listing and running."""
+    what, *rest = argv or ["--help"]
+    match what:
+        case "-h" | "--help":
+            say(USAGE)
+            return 0
+        case "list":
+            return list_studies(parse(ListStudies, rest, "measureflow study list"))
+        case "run":
+            return run_studies(parse(RunStudies, rest, "measureflow study run"))
+        case _:
+            raise InputError(f"{what!r} is nothing to do with studies{nearest(what, ['list', 'run'])}.", "", USAGE)
+
+
+def list_studies(words: ListStudies) -> int:
+    """Print every claim with its source, theme by theme."""
     from measureflow import studies
 
-    for theme in _themes(topic):
-        print(f"{theme}: {studies.about(theme)}\n")  # noqa: T201
+    for theme in _themes(words.topic):
+        say(f"{theme}: {studies.about(theme)}\n")
         for name in studies.names(theme):
             claim = studies.claim(name)
             source = f"{claim.reference}, {claim.where}; expected: {claim.expected}"
-            print(f"  {name}\n      {claim.statement} [{source}]")  # noqa: T201
-        print()  # noqa: T201
+            say(f"  {name}\n      {claim.statement} [{source}]")
+        say("")
     return 0
 
 
-def run_studies(
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME ...]")] = (),
-    topic: Topic = None,
-    size: Literal["small", "full"] = "small",
-    json_file: Annotated[File, tyro.conf.arg(name="json")] = None,
-    figure: File = None,
-) -> int:
-    """Run studies and print one line for each; the exit code is 1 if a claim is not as expected.
-
-    Args:
-        names: Claims to run, or `all`; a file that ends in .py is a study of your own.
-        topic: Run all claims of this theme.
-        size: Seconds in `small`, the setting of the catalogue in `full`.
-        json_file: Also write the verdicts to this file, as a list of objects.
-        figure: Also draw what was found: a file in png, pdf or svg for one claim, a folder for several.
-    """
-    chosen = _chosen(names, topic)
-    if json_file is not None:
-        _writable("json", Path(json_file))
-    pictures = {} if figure is None else _pictures(chosen, figure)
+def run_studies(words: RunStudies) -> int:
+    """Run, print, draw and write, one study after the other."""
+    chosen = _chosen(words.names, words.topic)
+    pictures = {} if words.figure is None else _pictures(chosen, words.figure)
     prepare_jax()
     import jax
 
@@ -67,25 +86,17 @@ def run_studies(
 
     verdicts, missing = [], []
     for name in chosen:
-        verdict = _verdict(name, Size(size))
+        verdict = _verdict(name, Size(words.size))
         verdicts.append(verdict)
-        print(verdict, flush=True)  # noqa: T201
+        say(str(verdict))
         if name in pictures and not _drawn(verdict, pictures[name]):
             missing.append(name)
         jax.clear_caches()  # compiled functions of a hundred studies are more memory maps than a process may have
-        if json_file is not None:
-            Path(json_file).write_text(json.dumps([verdict.as_json() for verdict in verdicts], indent=2) + "\n")
+        if words.json_file is not None:
+            Path(words.json_file).write_text(json.dumps([verdict.as_json() for verdict in verdicts], indent=2) + "\n")
     right = sum(verdict.as_expected for verdict in verdicts)
-    print(f"{right} of {len(verdicts)} claims as expected.")  # noqa: T201
+    say(f"{right} of {len(verdicts)} claims as expected.")
     return 1 if missing or right < len(verdicts) else 0
-
-
-def main(argv: list[str]) -> int:
-    """Dispatch `list` and `run`."""
-    commands = {"list": list_studies, "run": run_studies}
-    return tyro.extras.subcommand_cli_from_dict(
-        commands, args=argv, prog="measureflow study", description=sys.modules[__name__].__doc__
-    )
 
 
 def _verdict(name: str, size: "Size") -> "Verdict":
@@ -105,7 +116,7 @@ def _drawn(verdict: "Verdict", file: Path) -> bool:
     if verdict.checks:
         try:
             studies.load(verdict.name).draw(verdict).savefig(file)
-            print(f"    drawn in {file}", flush=True)  # noqa: T201
+            say(f"    drawn in {file}")
             return True
         except Exception as error:
             complain(f"The study {verdict.name!r} could not be drawn: {_said(error)}.")
@@ -163,22 +174,19 @@ def _pictures(names: list[str], figure: str) -> dict[str, Path]:
     if not drawn:
         raise InputError(f"`figure`: {' and '.join(names[:3])} {'does' if len(names) == 1 else 'do'} not draw.")
     if len(names) == 1 and not target.is_dir():
-        if target.suffix not in FORMATS:
-            raise InputError(f"`figure` must end in {', '.join(FORMATS)} or be a folder; got {figure!r}.")
-        _writable("figure", target)
+        if target.suffix not in PICTURES:
+            raise InputError(f"`figure` must end in {', '.join(PICTURES)} or be a folder; got {figure!r}.")
+        _check_picture(target)
         return {names[0]: target}
-    if target.suffix in FORMATS or target.is_file():
+    if target.suffix in PICTURES or target.is_file():
         raise InputError(f"`figure` must be a folder for {len(names)} claims; got the file {figure!r}.")
-    _writable("figure", target / "picture.png" if target.is_dir() else target)
+    _check_picture(target / "picture.png" if target.is_dir() else target)
     target.mkdir(exist_ok=True)
     return {name: target / f"{name}.png" for name in drawn}
 
 
-def _writable(option: str, file: Path) -> None:
-    folder = file.resolve().parent
-    if not folder.is_dir():
-        raise InputError(f"`{option}`: there is no folder {str(file.parent)!r} to write {str(file)!r} to.")
-    if file.is_dir():
-        raise InputError(f"`{option}` is {str(file)!r}, which is a folder; name a file in it.")
-    if not os.access(file if file.exists() else folder, os.W_OK):
-        raise InputError(f"`{option}`: {str(file)!r} may not be written.")
+def _check_picture(file: Path) -> None:
+    try:
+        check_writable(str(file))
+    except ValueError as error:
+        raise InputError(f"`figure`: {error}.") from None

@@ -60,9 +60,9 @@ def wave(theta: Theta) -> Float[Array, ""]:
     return jnp.sin(jnp.sum(theta) / jnp.sqrt(jnp.asarray(len(theta), theta.dtype)))
 
 
-def difference(field: Descent, one: Trajectory, other: Trajectory, test: Callable[[Theta], Array] = wave) -> Errors:
+def difference(field: Descent, one: Trajectory[Particles], other: Trajectory[Particles], test: Callable[[Theta], Array] = wave) -> Errors:
     """How far two coupled runs are apart, head by head, in risk and in the average of a test function."""
-    a, b = one.measures.points, other.measures.points  # pyright: ignore[reportAttributeAccessIssue]
+    a, b = one.measures.points, other.measures.points
     squares = jnp.sum((a - b) ** 2, -1)
 
     def apart(f):
@@ -84,12 +84,12 @@ def empirical_error(
     solver: AbstractSolver,
     *,
     blocks: int = 32,
-    reference: Trajectory | None = None,
+    reference: Trajectory[Particles] | None = None,
     test: Callable[[Theta], Array] = wave,
 ) -> Errors:
     """The error of `count` heads: disjoint blocks of a large pool, each against its own heads in the flow of the pool."""
     whole = evolve(field, pool, times, solver) if reference is None else reference
-    paths = whole.measures.points  # pyright: ignore[reportAttributeAccessIssue]
+    paths = whole.measures.points
     blocks = min(blocks, len(pool.points) // count)
     if blocks < 1:
         raise ValueError(f"`count` {count} is more than the {len(pool.points)} heads of the pool.")
@@ -99,7 +99,7 @@ def empirical_error(
     @jax.vmap
     def run(start, own):
         path = evolve(field, Particles(pool.space, start), times, solver)
-        squares = jnp.sum((path.measures.points - own) ** 2, -1)  # pyright: ignore[reportAttributeAccessIssue]
+        squares = jnp.sum((path.measures.points - own) ** 2, -1)
         values = path.map(lambda mu: (field.energy(mu), mu.expect(test)))
         gaps = [jnp.abs(a - b).max() for a, b in zip(values, limit, strict=True)]
         return Errors(jnp.sqrt(squares.max()), squares.mean(-1).max(), *gaps)
@@ -112,7 +112,7 @@ def empirical_error(
 
 @eqx.filter_jit
 def step_error(
-    field: Descent, mu: Particles, step: Real[ArrayLike, ""], times: Float[ArrayLike, " k"], exact: Trajectory
+    field: Descent, mu: Particles, step: Real[ArrayLike, ""], times: Float[ArrayLike, " k"], exact: Trajectory[Particles]
 ) -> Errors:
     """The error of the time step: full descent against the flow, from the same heads."""
     return difference(field, evolve(field, mu, times, Euler(step)), exact)

@@ -206,7 +206,7 @@ def sgd(
     every: int = 1,
     profile: AbstractProfile | None = None,
     penalty: AbstractEnergy | None = None,
-) -> Trajectory:
+) -> Trajectory[Particles]:
     """Stochastic gradient descent, `theta <- theta - 2 eps xi(k eps) G`, with a frame every few steps.
 
     One batch is shared by all heads in a step, and the gradient has no factor `1/N`. A step beyond the stability limit of

@@ -75,17 +75,17 @@ def divergence_gap(risk: HeadRisk, logits: Float[Array, "S T V"], mu: AbstractMe
     return jnp.sum(risk.shares * jnp.log1p(jnp.sum(p * (jnp.expm1(d) - d), -1)))
 
 
-def balance_drift(heads: FullHeads, path: Trajectory) -> Float[Array, " k"]:
+def balance_drift(heads: FullHeads, path: Trajectory[Particles]) -> Float[Array, " k"]:
     """How far the conserved matrices `W_Q^T W_Q - W_K^T W_K` and `W_V^T W_V - W_O W_O^T` have moved, worst entry by frame.
 
     Gradient flow conserves them for every head; what they move is the error of the integrator, or of the samples.
     """
-    points = path.measures.points  # pyright: ignore[reportAttributeAccessIssue]
+    points = path.measures.points
     kept = eqx.filter_jit(jax.vmap(jax.vmap(heads.balance)))(points)
     return jnp.stack([jnp.abs(part - part[:1]).max((1, 2, 3)) for part in kept]).max(0)
 
 
-def confinement(path: Trajectory) -> Float[Array, " k"]:
+def confinement(path: Trajectory[Particles]) -> Float[Array, " k"]:
     """The largest norm of a head by frame; a bounded one makes the orbit precompact."""
-    points: Array = path.measures.points  # pyright: ignore[reportAttributeAccessIssue]
+    points: Array = path.measures.points
     return jnp.linalg.norm(points, axis=-1).max(-1)

@@ -10,7 +10,7 @@ from jax.nn import softmax
 
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import evolve
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
@@ -24,9 +24,8 @@ CLAIM = Claim(
 TIMES = np.concatenate([np.linspace(0.0, 50.0, 251), [500.0, 5000.0]])
 
 
-def sizes_and_weights(mu: AbstractMeasure):
+def sizes_and_weights(mu: Particles):
     """The norms of the tokens and their attention matrix."""
-    assert isinstance(mu, Particles)
     return jnp.linalg.norm(mu.points, axis=1), softmax(mu.points @ mu.points.T, axis=1)
 
 

@@ -28,7 +28,7 @@ def log_attention(seed: int) -> np.ndarray:
     """The logarithm of the attention matrix at all times, of 12 tokens numbered by their place at the start."""
     field = Rescaled(SoftmaxAttention(np.eye(1), np.eye(1)))
     mu = Particles(Euclidean(1), np.sort(np.asarray(Particles.iid(Euclidean(1), 12, key=seed).points), axis=0))
-    tokens = evolve(field, mu, TIMES).map(lambda frame: frame.points)  # pyright: ignore[reportAttributeAccessIssue]
+    tokens = evolve(field, mu, TIMES).map(lambda frame: frame.points)
     scores = [field.scores(t, z, z) for t, z in zip(TIMES, tokens, strict=True)]
     return log_softmax(np.asarray(scores), axis=2)
 

@@ -6,12 +6,11 @@ from scipy.spatial import ConvexHull
 
 from measureflow.fields import AbstractField
 from measureflow.flows import Adaptive, evolve
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import Particles
 
 
-def points(mu: AbstractMeasure) -> Float[Array, "n d"]:
+def points(mu: Particles) -> Float[Array, "n d"]:
     """The tokens of a frame."""
-    assert isinstance(mu, Particles)
     return mu.points
 
 

@@ -58,7 +58,6 @@ def slope_along_flow(mu: Particles, h: float = 0.004) -> tuple[float, Particles]
     path = evolve(Varying(attention), mu, times, Adaptive(1e-12, 1e-13))
     values = np.asarray(jax.vmap(lambda t, frame: energy(t)(frame))(path.times, path.measures))
     middle = path.at(2)
-    assert isinstance(middle, Particles)
     return float(values @ np.array([1, -8, 0, 8, -1])) / (12 * h), middle
 
 

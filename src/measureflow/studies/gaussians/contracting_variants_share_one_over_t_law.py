@@ -28,7 +28,7 @@ def run(size: Size = SMALL) -> Verdict:
     paths = {
         name: evolve(f, Gaussian([0.0], [[2.0]]), TIMES, Adaptive(rtol=1e-10, atol=1e-14)) for name, f in fields.items()
     }
-    s = {name: np.asarray(path.map(lambda mu: mu.cov)[:, 0, 0]) for name, path in paths.items()}  # pyright: ignore[reportAttributeAccessIssue]
+    s = {name: np.asarray(path.map(lambda mu: mu.cov)[:, 0, 0]) for name, path in paths.items()}
     limits = {"softmax": 1 / (2 * abs(V * A)), "L2": 1 / (4 * abs(V * Q * K)), "Sinkhorn": 1 / (2 * abs(V * A))}
     return CLAIM.judge(
         # Corrections are of relative order log(t)/t.

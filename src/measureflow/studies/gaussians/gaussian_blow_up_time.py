@@ -40,7 +40,7 @@ def run(size: Size = SMALL) -> Verdict:
         predicted = float(theory.blow_up_time(*map(jnp.asarray, (cov, A, identity))))
         path = evolve(SoftmaxAttention(A, identity), Gaussian(rng.normal(size=2), cov), predicted * SHARES)
         ratios.append(path.stats.get("blow_up_time", np.nan) / predicted)
-        traces.append(float(jnp.trace(path.final.cov)))  # pyright: ignore[reportAttributeAccessIssue]
+        traces.append(float(jnp.trace(path.final.cov)))
         growths.append(np.asarray(path.map(lambda mu: jnp.trace(covariance(mu))))[1 : len(SHARES) - 1])
         ended += int(path.outcome.blew_up)
     return CLAIM.judge(

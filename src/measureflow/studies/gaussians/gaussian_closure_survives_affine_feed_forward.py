@@ -47,7 +47,7 @@ def run(size: Size = SMALL) -> Verdict:
     rate = start.transport(lambda xs: field(0.0, xs, start))
     extra = rate.mean - softmax[0], rate.root @ start.root.T + start.root @ rate.root.T - softmax[1]
     law = evolve(field, start, [0.0, END], Adaptive(rtol=1e-10)).final
-    thin = evolve(field, Gaussian(mean, np.outer(root[0], root[0])), [0.0, END]).final.cov  # pyright: ignore[reportAttributeAccessIssue]
+    thin = evolve(field, Gaussian(mean, np.outer(root[0], root[0])), [0.0, END]).final.cov
     n = size.pick(1000, 4000)
     errors = [sampling_error(field, law, start, n, seed) for seed in range(size.pick(3, 10))]  # pyright: ignore[reportArgumentType]
     return CLAIM.judge(

@@ -36,7 +36,7 @@ def run(size: Size = SMALL) -> Verdict:
             # The error is C/t + O(1/t^2).
             equal(f"t·error at 1e3 over that at 1e5, B of rank {rank}", 1.0, scaled[4] / scaled[-1], 0.01),
             # A million times the solver's local error of 1e-10 would not reach the error 1/t that is resolved here.
-            equal(f"flow at t = 1e3, B of rank {rank}", closed, flow.cov, 1e-6),  # pyright: ignore[reportAttributeAccessIssue]
+            equal(f"flow at t = 1e3, B of rank {rank}", closed, flow.cov, 1e-6),
         ]
     return CLAIM.judge(*checks, data=errors)
 

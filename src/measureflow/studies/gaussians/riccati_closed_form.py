@@ -22,7 +22,7 @@ def deviation(cov, A, V) -> float:
     end = 0.5 * float(jnp.minimum(theory.blow_up_time(cov, A, V), 2.0))
     flow = evolve(SoftmaxAttention(A, V), Gaussian(jnp.zeros(3), cov), [0.0, end], Adaptive(rtol=1e-12)).final
     closed = theory.covariance(end, cov, A, V)
-    return float(jnp.linalg.norm(flow.cov - closed) / jnp.linalg.norm(closed))  # pyright: ignore[reportAttributeAccessIssue]
+    return float(jnp.linalg.norm(flow.cov - closed) / jnp.linalg.norm(closed))
 
 
 def run(size: Size = SMALL) -> Verdict:

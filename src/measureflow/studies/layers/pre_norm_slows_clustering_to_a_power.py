@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import Normalised, PostNorm, PreNorm, SoftmaxAttention, directions
 from measureflow.flows import Adaptive, evolve
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
@@ -25,7 +25,7 @@ CLAIM = Claim(
 EARLY, LATE = np.linspace(1.0, 10.0, 19), np.geomspace(1e2, 1e4, 9)
 
 
-def gap(mu: AbstractMeasure) -> Float[Array, ""]:
+def gap(mu: Particles) -> Float[Array, ""]:
     """One minus the overlap of the first two directions, through their difference: the overlap itself has no digits left."""
     u = directions(mu)
     return jnp.sum((u[0] - u[1]) ** 2) / 2

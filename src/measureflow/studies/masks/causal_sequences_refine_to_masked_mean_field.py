@@ -30,9 +30,7 @@ DEPTH, STEP = 4, 0.25
 
 def deep(A: np.ndarray, V: np.ndarray, sequence: Sequence) -> Sequence:
     """The sequence after four masked layers."""
-    final = layers(Causal(SoftmaxAttention(A, V)), sequence, DEPTH, STEP).final
-    assert isinstance(final, Sequence)
-    return final
+    return layers(Causal(SoftmaxAttention(A, V)), sequence, DEPTH, STEP).final
 
 
 def power_error(n: int) -> float:

@@ -42,7 +42,6 @@ def run(size: Size = SMALL) -> Verdict:
     integrals = measure_form(A, V, np.asarray(tokens), np.asarray(sequence.positions))
     path = evolve(Causal(attention), sequence, np.linspace(0.0, 1.0, 3))
     last = path.final
-    assert isinstance(last, Sequence)
     return CLAIM.judge(
         equal("Jacobian blocks of later tokens, largest entry", 0.0, np.abs(jacobian[later]).max(), 0.0),  # exact
         at_least(

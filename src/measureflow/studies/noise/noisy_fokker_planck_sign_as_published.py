@@ -67,7 +67,6 @@ def response(k: Scalar, kappa: Scalar, span: Scalar, step: Scalar, key: Array) -
         start, times = Particles(Sphere(2), circle(), weights), jnp.stack([jnp.zeros_like(span), span])
         forward = dfx.ForwardMode()
         path = evolve(MeanToken(), start, times, Euler(step), noise=Langevin(1 / kappa), key=key, derivative=forward)
-        assert isinstance(path.final, Particles)
         return path.final.weights @ modes(k, path.final.points)
 
     tilts = 2 * modes(k, circle()).T  # the density 1 + 2 a cos has the amplitude a

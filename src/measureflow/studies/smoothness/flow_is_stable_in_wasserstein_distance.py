@@ -27,7 +27,6 @@ TIMES = np.linspace(0.0, 2.0, 5)
 def tokens_over_time(field: SoftmaxAttention, tokens: Float[Array, "n d"]) -> Float[Array, "times n d"]:
     """The tokens of one cloud at all times."""
     measures = evolve(field, Particles(Euclidean(2), tokens), TIMES).measures
-    assert isinstance(measures, Particles)
     return measures.points
 
 

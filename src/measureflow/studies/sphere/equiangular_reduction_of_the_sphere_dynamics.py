@@ -33,7 +33,6 @@ def overlaps(model: type[AbstractAttention], time: float) -> Float[Array, "betas
     @jax.vmap
     def at(beta):
         mu = evolve(model.isotropic(8, beta), Particles(Sphere(8), jnp.eye(8)), [0.0, time], RK4(time / 400)).final
-        assert isinstance(mu, Particles)
         return (mu.points @ mu.points.T)[np.triu_indices(8, 1)]
 
     return at(jnp.asarray(BETAS))

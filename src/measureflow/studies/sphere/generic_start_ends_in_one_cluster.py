@@ -32,7 +32,6 @@ PATIENCE = 1e5
 def leg(attention: AbstractAttention, mu: Particles, duration: Float[Array, ""]) -> tuple[Particles, Array]:
     """The tokens a while later, and the inner product of the two furthest apart."""
     later = evolve(attention, mu, jnp.stack([jnp.zeros(()), duration]), Adaptive(1e-6)).final
-    assert isinstance(later, Particles)
     return later, (later.points @ later.points.T).min()
 
 

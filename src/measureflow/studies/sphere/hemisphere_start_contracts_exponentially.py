@@ -29,7 +29,6 @@ def hemisphere_start() -> Particles:
 def contraction(attention: AbstractAttention) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The times, the gap `1 - alpha` and the speed `alpha'`, with alpha the least overlap of a token with the limit."""
     path = evolve(attention, hemisphere_start(), jnp.linspace(0.0, 40.0, 401), Adaptive(1e-10, 1e-12))
-    assert isinstance(path.final, Particles)
     limit = path.final.points[0]
 
     def gap_and_speed(mu) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import Euler, evolve, layers
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
@@ -27,9 +27,8 @@ CLAIM = Claim(
 )
 
 
-def clustered_pairs(mu: AbstractMeasure) -> Float[Array, ""]:
+def clustered_pairs(mu: Particles) -> Float[Array, ""]:
     """The share of pairs of different tokens with an inner product above .999."""
-    assert isinstance(mu, Particles)
     n = len(mu.points)
     return ((mu.points @ mu.points.T > 0.999).sum() - n) / (n * (n - 1))
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.flows import Adaptive, evolve
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
@@ -25,9 +25,8 @@ BETAS = np.array([0.0, 1.0, 4.0])
 TIMES = np.linspace(0.0, 2.0, 21)
 
 
-def overlap(mu: AbstractMeasure) -> Float[Array, ""]:
+def overlap(mu: Particles) -> Float[Array, ""]:
     """The inner product of the two tokens."""
-    assert isinstance(mu, Particles)
     return mu.points[0] @ mu.points[1]
 
 

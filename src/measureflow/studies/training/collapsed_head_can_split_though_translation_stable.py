@@ -42,7 +42,7 @@ def run(size: Size = SMALL) -> Verdict:
     moved = evolve(
         Descent(energy), Particles(Euclidean(4), (rest + 100 * v)[None]), [0.0, 20.0], Adaptive(1e-9, 1e-12)
     ).final
-    returned = float(jnp.linalg.norm(moved.points[0] - rest))  # pyright: ignore[reportAttributeAccessIssue]
+    returned = float(jnp.linalg.norm(moved.points[0] - rest))
 
     f1 = fixtures.f1()
     full, head = f1 + Ridge(DECAY), best_full_head(size.pick(6, 12))

@@ -32,7 +32,6 @@ def run(size: Size = SMALL) -> Verdict:
     radial = [np.asarray((x * slope(x))[:, 12:].sum(1)) for x in (heads, heads * jnp.asarray(FLIP)[None])]
     path = evolve(Descent(risk, InverseTime(2.0)), mu, [0.0, 6.0], Adaptive(1e-6, 1e-8))
     norms, final = np.asarray(confinement(path)), path.final
-    assert isinstance(final, Particles)
     return CLAIM.judge(
         at_least("<θ,∇Ψ> in the value and output blocks at heads and mirror images", 0.0, min(map(np.min, radial))),
         instead=(

@@ -36,7 +36,7 @@ def run(size: Size = SMALL) -> Verdict:
     times = np.concatenate([np.linspace(0, 6, 121), np.linspace(6, 60, 109)[1:]])
     path = evolve(Descent(energy), mu, times, RK4(0.05))
     risk, lost = (np.asarray(eqx.filter_jit(path.map)(f)) for f in (energy, lambda m: dissipation(energy, m)))
-    points = np.asarray(path.measures.points)  # pyright: ignore[reportAttributeAccessIssue]
+    points = np.asarray(path.measures.points)
     late = [transport(points[i], points[-1]) for i in (-81, -41, -21, -1)]
     return CLAIM.judge(
         # The gap after τ = 120 is far below rounding.

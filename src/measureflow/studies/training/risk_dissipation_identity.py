@@ -52,7 +52,7 @@ def balance(dt: float) -> Balance:
     lost, moved = path.map(rates)
     speed = -2 * jax.vmap(profile)(path.times)
     test = path.map(lambda m: m.expect(wave))
-    heads = path.measures.points[jnp.array([0, -1])]  # pyright: ignore[reportAttributeAccessIssue]
+    heads = path.measures.points[jnp.array([0, -1])]
     return Balance(path.times, path.map(risk), test, speed * lost, speed * moved, heads)
 
 

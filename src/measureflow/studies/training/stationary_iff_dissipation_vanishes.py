@@ -23,7 +23,7 @@ DECAY = 0.05
 def motion(energy, mu: Particles, end: float) -> float:
     """How far the fastest head moves up to a time."""
     path = evolve(Descent(energy), mu, [0.0, end], RK4(0.05))
-    return float(jnp.abs(path.final.points - mu.points).max())  # pyright: ignore[reportAttributeAccessIssue]
+    return float(jnp.abs(path.final.points - mu.points).max())
 
 
 def euler_defect(mu: Particles) -> float:

@@ -87,7 +87,6 @@ def tokens_over_time(weights: Weights, mu0: Particles, chosen: Float[Array, " ki
         return Sum(tuple(Scaled(f, jnp.cos(t) * c) for f, c in zip(weights.fields(), chosen, strict=True)))
 
     measures = evolve(Varying(at), mu0, TIMES).measures
-    assert isinstance(measures, Particles)
     return measures.points
 
 
