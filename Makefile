@@ -19,7 +19,7 @@ types: .venv/dev
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 pytest: .venv/dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 studies: .venv/runtime
 	$(BIN)/measureflow study run all --json studies.json

@@ -25,14 +25,14 @@ def in_empty_folder(tmp_path, monkeypatch):
 
 def test_help_does_not_load_jax():
     code = "import sys; from measureflow.cli import main; main({}); sys.exit('jax' in sys.modules)"
-    for words in ("['--help']", "['study', 'run']", "['simulate', '--n', '0']"):
+    for words in ("['--help']", "['study', 'run']", "['simulate', '--n', '0']", "['resume']", "['plot']", "['compare']"):
         assert subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True).returncode == 0, words
 
 
 def test_a_small_simulation_writes_all_it_promises(in_empty_folder, capsys):
     assert main(["simulate", "--n", "30", "--time", "1", "--frames", "4", "--movie", "--out", "run"]) == 0
     printed = capsys.readouterr().out
-    for word in ("clusters", "energy", "error estimate", "steps", "seconds", "Reached t = 1.", "run/figure.png"):
+    for word in ("number of clusters", "energy", "error estimate", "steps", "seconds", "Reached t = 1.", "run/figure.png"):
         assert word in printed
     with Image.open("run/figure.png") as picture:
         assert min(picture.size) > 800
@@ -83,3 +83,51 @@ def test_bad_input_leaves_no_folder_behind(in_empty_folder, capsys):
 
 def test_an_unknown_command_suggests_the_nearest(capsys):
     assert "did you mean 'simulate'?" in complaint(capsys, "simulat")
+
+
+COMMANDS = ["simulate", "train", "train heads", "train certify", "resume", "plot", "rerun", "compare", "study", "study list",
+            "study run", "bench"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_names_itself(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        raise SystemExit(main([*command.split(), "--help"]))
+    assert not left.value.code
+    assert f"usage: measureflow {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["resume", "plot", "rerun", "compare", "train certify"])
+def test_a_missing_run_is_a_sentence(command, capsys):
+    assert "is needed" in complaint(capsys, *command.split())
+    said = complaint(capsys, *command.split(), "nowhere", *(["nowhere"] if command == "compare" else []))
+    assert "'nowhere' is not a run folder" in said or "not a training run" in said
+
+
+def test_a_run_is_pictured_again_from_its_folder_and_run_again(in_empty_folder, capsys):
+    assert main(["simulate", "--n", "8", "--time", "1", "--frames", "3", "--out", "one", "--no-verify"]) == 0
+    printed = capsys.readouterr().out
+    Path("one/figure.png").unlink()
+    assert main(["plot", "one", "--movie", "--format", "pdf"]) == 0
+    again = capsys.readouterr().out
+    for line in printed.splitlines():
+        if "energy" in line or "clusters" in line:
+            assert line in again
+    assert Path("one/figure.pdf").read_bytes().startswith(b"%PDF")
+    assert Path("one/movie.gif").is_file()
+    assert main(["rerun", "one", "--out", "two"]) == 0
+    assert "The frames are the same to the bit." in capsys.readouterr().out
+    assert main(["resume", "one"]) == 0
+    assert "Reached t = 1." in capsys.readouterr().out
+    assert "`format` must be one of" in complaint(capsys, "plot", "one", "--format", "gif")
+
+
+def test_a_full_disk_gives_exit_code_1_and_a_sentence(capsys, monkeypatch):
+    from measureflow.runs.folder import RunFolder
+
+    def full(self, *_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "append", full)
+    assert main(["simulate", "--n", "8", "--time", "1", "--frames", "3", "--out", "one", "--no-verify"]) == 1
+    assert "Stopped after 0 of 3 frames: No space left on device. Make room" in capsys.readouterr().err

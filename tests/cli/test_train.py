@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from measureflow.runs.train import reopen
+from measureflow.runs.training import reopen
 from PIL import Image
 
 import measureflow as mf
@@ -39,10 +39,14 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
         assert word in printed
     with Image.open("run/figure.png") as picture:
         assert min(picture.size) > 800
-    problem, mu = reopen("run")
+    _, problem, mu = reopen("run")
     data = mf.runs.open("run").data
     assert data.points.dims == ("time", "token", "coordinate")
     np.testing.assert_allclose(problem.risk(mu), data.risk.values[-1], rtol=1e-12)
+    limit = mf.runs.open("run").data["limit"].values
+    assert limit.shape == (4,)  # the curve is stored, so that its picture can be drawn again
+    assert main(["plot", "run"]) == 0
+    assert "mean-field limit" in capsys.readouterr().out
     assert main(["train", "certify", "run"]) == 1
     printed = capsys.readouterr().out
     for word in (
@@ -77,11 +81,11 @@ def test_bad_input_gets_a_sentence(capsys):
     assert "`profile` must be constant for langevin" in complaint(capsys, *words)
     assert "there is no file 'nowhere'" in complaint(capsys, "heads", "--data", "nowhere")
     assert "`length` is for text" in complaint(capsys, "heads", "--length", "3")
-    assert "is not a training run" in complaint(capsys, "certify", "nowhere")
-    assert "takes one run folder" in complaint(capsys, "certify")
-    assert "takes one run folder" in complaint(capsys, "certify", "--prove", "1e-3")
-    assert "`prove` must be a positive tolerance, such as 1e-3; got 'ten'" in complaint(
-        capsys, "certify", "run", "--prove", "ten"
-    )
+    assert "is not a run folder" in complaint(capsys, "certify", "nowhere")
+    assert "`run` is needed" in complaint(capsys, "certify")
+    assert "takes one run folder; got 2" in complaint(capsys, "certify", "one", "two")
+    assert "`prove`: input should be a valid number" in complaint(capsys, "certify", "run", "--prove", "ten")
+    assert "`prove`: input should be greater than 0" in complaint(capsys, "certify", "run", "--prove", "-1")
+    assert "`friction` is for `optimiser` momentum" in complaint(capsys, "heads", "--friction", "2")
     assert "'tails' is not something to train" in complaint(capsys, "tails")
     assert "must be one of flow" in complaint(capsys, "heads", "--optimiser", "sdg")

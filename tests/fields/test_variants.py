@@ -1,5 +1,6 @@
 """Each attention variant against the formula written out, and the identities between them."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,8 +19,9 @@ def mu():
     return mf.Particles(mf.Euclidean(3), mf.Particles.iid(mf.Euclidean(3), 7, key=1).points, jnp.arange(1.0, 8.0))
 
 
+@eqx.filter_jit
 def on_tokens(field, mu):
-    return np.asarray(field(0.0, mu.points, mu))
+    return field(0.0, mu.points, mu)
 
 
 def test_l2_is_the_formula_of_the_paper(mu):
@@ -52,7 +54,7 @@ def test_an_own_exponential_kernel_is_softmax_or_unnormalised_attention(mu):
 
 @pytest.mark.parametrize("form", [A, A + A.T, -np.eye(3)], ids=["general", "symmetric", "negative"])
 def test_sinkhorn_marginals_are_one(form, mu):
-    found = mf.SinkhornAttention(form, V).potentials(mu)
+    found = eqx.filter_jit(lambda field, mu: field.potentials(mu))(mf.SinkhornAttention(form, V), mu)
     x, w = np.asarray(mu.points), np.asarray(mu.weights)
     kernel = np.exp(x @ form.T @ x.T + np.asarray(found.query)[:, None] + np.asarray(found.key)[None])
     np.testing.assert_allclose(kernel @ w, 1.0, atol=1e-10)
@@ -76,18 +78,20 @@ def test_sinkhorn_without_sweeps_is_softmax(mu):
 @pytest.mark.parametrize("form", [A, A + A.T], ids=["general", "symmetric"])
 def test_sinkhorn_derivatives_are_those_of_the_fixed_point(form, mu):
     field = mf.SinkhornAttention(form, V)
-    direction = jnp.cos(jnp.arange(21.0)).reshape(7, 3)
+    direction, h = np.cos(np.arange(21.0)).reshape(7, 3), 1e-5
 
     def push(points):
         return field(0.0, points, mf.Particles(mu.space, points, mu.weights))
 
-    h = 1e-5
-    difference = (push(mu.points + h * direction) - push(mu.points - h * direction)) / (2 * h)
-    tangent = jax.jvp(push, (mu.points,), (direction,))[1]
+    @jax.jit
+    def derivatives(points, direction):
+        difference = (push(points + h * direction) - push(points - h * direction)) / (2 * h)
+        return difference, jax.jvp(push, (points,), (direction,))[1], jax.vjp(push, points)[1](direction)[0]
+
+    difference, tangent, cotangent = map(np.asarray, derivatives(mu.points, jnp.asarray(direction)))
     # Central differences: h^2 = 1e-10 times third derivatives, and the sweeps' 1e-12 / h = 1e-7.
     np.testing.assert_allclose(tangent, difference, atol=1e-6)
-    cotangent = jax.vjp(push, mu.points)[1](direction)[0]
-    np.testing.assert_allclose(jnp.sum(cotangent * direction), jnp.sum(tangent * direction), rtol=1e-8)
+    np.testing.assert_allclose(np.sum(cotangent * direction), np.sum(tangent * direction), rtol=1e-8)
 
 
 def test_bilinear_l2_has_the_scores_of_softmax_beside_the_squared_norms(mu):
@@ -121,9 +125,9 @@ def test_hardmax_ties_are_averaged_by_weight():
 
 def test_linear_attention_moves_the_second_moment_by_its_closed_law(mu):
     field = mf.LinearAttention(A, V)
-    S = mu.expect(lambda y: jnp.outer(y, y))
-    v = field(0.0, mu.points, mu)
-    rate = jnp.einsum("n,ni,nj->ij", mu.weights, v, mu.points)
+    x, w, v = (np.asarray(array) for array in (mu.points, mu.weights, on_tokens(field, mu)))
+    S = (w * x.T) @ x
+    rate = (w * v.T) @ x
     np.testing.assert_allclose(rate + rate.T, V @ S @ A @ S + (V @ S @ A @ S).T, rtol=1e-11)
 
 

@@ -1,5 +1,6 @@
 """Densities on the circle: laws of measures, spectral accuracy, positivity, and what users may pass."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +33,38 @@ COVECTORS = np.array([[0.0, 0.0], [3.0, -1.0], [-0.2, 6.0]])
 DENSITIES = {"fourier": lambda: mf.CircleDensity.from_function(bumps, 48), "cells": lambda: cells(4000)}
 
 
+@eqx.filter_jit
+def attend(mu, a):
+    return mu.attend(a)
+
+
+@eqx.filter_jit
+def rates(mu, velocity):
+    return mu.transport(velocity)
+
+
+def turn(x):
+    return jnp.stack([-x[:, 1], x[:, 0]], 1)
+
+
+def swirl(x):
+    """A velocity along the circle that changes with the angle."""
+    return turn(x) * jnp.exp(x[:, :1])
+
+
+@pytest.fixture(scope="module")
+def settled_path():
+    """A flow of the density that its tokens are held against; resolved to the end."""
+    mu = mf.CircleDensity.from_function(bumps, 128)
+    return mf.evolve(mf.SoftmaxAttention.isotropic(2, 2.0), mu, [0.0, 1.0, 2.0])
+
+
+def moments(tokens):
+    """First and second moments of tokens in every frame, on the host."""
+    w, x = np.exp(np.asarray(tokens.log_weights)), np.asarray(tokens.points)
+    return np.einsum("...n,...nd->...d", w, x), np.einsum("...n,...nd,...ne->...de", w, x, x)
+
+
 @pytest.fixture(params=DENSITIES)
 def mu(request):
     return DENSITIES[request.param]()
@@ -45,38 +78,43 @@ def tolerance(mu):
 def test_covectors_see_the_integral(mu):
     points, masses = line()
     kernel = np.exp(COVECTORS @ points.T) * masses
-    seen = mu.attend(jnp.asarray(COVECTORS))
+    seen = attend(mu, jnp.asarray(COVECTORS))
     np.testing.assert_allclose(seen.log_mass, np.log(kernel.sum(1)), atol=tolerance(mu))
     np.testing.assert_allclose(seen.mean, kernel @ points / kernel.sum(1, keepdims=True), atol=tolerance(mu))
 
 
 def test_the_convolution_is_the_sum_and_so_are_its_derivatives():
     grid = mf.CircleDensity.from_function(bumps, 16).grid
-    W = jax.random.normal(jax.random.key(0), (len(grid.nodes), 2))
-    a = 3.0 * jnp.asarray(grid.nodes) @ jnp.array([[0.6, 0.8], [-0.8, 0.6]])
+    rng = np.random.default_rng(0)
+    W, dW, da = map(jnp.asarray, rng.normal(size=(3, len(grid.nodes), 2)))
+    a = jnp.asarray(3.0 * np.asarray(grid.nodes) @ np.array([[0.6, 0.8], [-0.8, 0.6]]))
     shift = jnp.full(len(a), 3.0)
-    assert bool(grid.symmetric(a))
-    np.testing.assert_allclose(grid.fast(a, shift, W), grid.direct(a, shift, W), atol=1e-14)
-    da, dW = (jax.random.normal(jax.random.key(i), x.shape) for i, x in enumerate((a, W)))
 
-    def twice(f):
-        once = lambda a, W: jax.jvp(f, (a, W), (da, dW))[1]  # noqa: E731
-        return lambda: jax.jvp(once, (a, W), (da, dW))[1]
+    @jax.jit
+    def derivatives(a, W):
+        def of(f):
+            once = lambda a, W: jax.jvp(f, (a, W), (da, dW))[1]  # noqa: E731
+            back = jax.grad(lambda a, W: (f(a, W) ** 2).sum(), argnums=(0, 1))
+            return jax.jvp(once, (a, W), (da, dW))[1], back(a, W)
 
-    ours, plain = (lambda a, W: exponential_sums(grid, a, shift, W)), (lambda a, W: grid.direct(a, shift, W))
-    np.testing.assert_allclose(
-        *(jax.jit(twice(f))() for f in (ours, plain)), rtol=1e-10, atol=1e-11
-    )  # rounding, with sums of size 1e3
-    back = [jax.jit(jax.grad(lambda a, W, f=f: (f(a, W) ** 2).sum(), argnums=(0, 1)))(a, W) for f in (ours, plain)]
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10), *back)
+        values = grid.symmetric(a), grid.fast(a, shift, W), grid.direct(a, shift, W)
+        ours, plain = (lambda a, W: exponential_sums(grid, a, shift, W)), (lambda a, W: grid.direct(a, shift, W))
+        return values, of(ours), of(plain)
+
+    (symmetric, fast, direct), (twice, back), (twice_plain, back_plain) = derivatives(a, W)
+    assert bool(symmetric)
+    np.testing.assert_allclose(fast, direct, atol=1e-14)
+    np.testing.assert_allclose(twice, twice_plain, rtol=1e-10, atol=1e-11)  # rounding, with sums of size 1e3
+    for found, expected in zip(back, back_plain, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_covectors_in_another_order_are_not_taken_for_a_polygon():
     mu = mf.CircleDensity.from_function(bumps, 16)
-    a = 2.0 * mu.nodes
-    turned = jnp.arange(len(a))[::-1]
-    assert not bool(mu.grid.symmetric(a[turned]))
-    np.testing.assert_allclose(mu.attend(a[turned]).mean, mu.attend(a).mean[turned], atol=1e-14)
+    a = 2.0 * np.asarray(mu.nodes)
+    turned = jnp.asarray(a[::-1])
+    assert not bool(jax.jit(mu.grid.symmetric)(turned))
+    np.testing.assert_allclose(attend(mu, turned).mean, attend(mu, jnp.asarray(a)).mean[::-1], atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +140,11 @@ def test_every_field_moves_a_density_as_it_moves_its_tokens(field):
 
 def test_transport_is_minus_the_derivative_of_the_flux():
     mu = mf.CircleDensity.from_function(bumps, 64)
-    rate = jax.jit(lambda mu: mu.transport(lambda x: jnp.stack([-x[:, 1], x[:, 0]], 1) * jnp.exp(x[:, :1])))(mu)
+    rate = rates(mu, swirl)
+    values = eqx.filter_jit(lambda mu: mu.values)(rate)
     angle = jnp.asarray(mu.grid.angles)
-    exact = jax.vmap(jax.grad(lambda t: -bumps(t) * jnp.exp(jnp.cos(t))))(angle)
-    np.testing.assert_allclose(rate.values, exact, atol=1e-12)  # rounding times the highest mode
+    exact = jax.jit(jax.vmap(jax.grad(lambda t: -bumps(t) * jnp.exp(jnp.cos(t)))))(angle)
+    np.testing.assert_allclose(values, exact, atol=1e-12)  # rounding times the highest mode
     np.testing.assert_array_equal(rate.moments[:, 0], 0.0)
 
 
@@ -154,26 +193,28 @@ def test_a_disturbed_uniform_density_breaks_into_the_predicted_number_of_cluster
     start = lambda t: (1 + 1e-5 * jnp.cos(k * (t[None] - k**2)).sum(0)) / (2 * jnp.pi)  # noqa: E731
     mu = mf.CircleDensity.from_function(start, 64)
     path = mf.evolve(mf.SoftmaxAttention.isotropic(2, beta), mu, jnp.linspace(0.0, 16.0, 5))
-    sizes = jnp.hypot(*path.final.moments)[1:9]
-    assert 1 + int(jnp.argmax(sizes)) == int(circle.first_clusters(beta)) == 4
+    sizes = np.hypot(*path.final.moments)[1:9]
+    assert 1 + int(np.argmax(sizes)) == int(circle.first_clusters(beta)) == 4
     assert path.outcome.ok
 
 
-def test_tokens_at_quantiles_follow_the_density():
-    mu = mf.CircleDensity.from_function(bumps, 128)
-    field, times = mf.SoftmaxAttention.isotropic(2, 2.0), [0.0, 1.0, 2.0]
-    path, tokens = mf.evolve(field, mu, times), mf.evolve(field, mu.quantiles(1000), times, mf.RK4(0.05))
-    for observable in (lambda m: m.expect(lambda x: x), lambda m: m.expect(lambda x: jnp.outer(x, x))):
+def test_tokens_at_quantiles_follow_the_density(settled_path):
+    start, field = settled_path.at(0).quantiles(1000), mf.SoftmaxAttention.isotropic(2, 2.0)
+    tokens = mf.evolve(field, start, [0.0, 1.0, 2.0], mf.RK4(0.05))
+    found = settled_path.map(lambda m: (m.expect(lambda x: x), m.expect(lambda x: jnp.outer(x, x))))
+    for ours, theirs in zip(found, moments(tokens.measures), strict=True):
         # Midpoints of equal masses: an error of the square of their distance, 1000^-2 = 1e-6, with a constant near one;
         # fourth-order steps of 0.05 add about as much.
-        np.testing.assert_allclose(path.map(observable), tokens.map(observable), atol=1e-5)
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 @pytest.mark.slow
 def test_more_modes_than_needed_change_nothing_and_cost_no_steps():
     start = lambda t: (1 + 1e-3 * jnp.cos(t - 1) + 1e-3 * jnp.sin(2 * t)) / (2 * jnp.pi)  # noqa: E731
     field = mf.SoftmaxAttention.isotropic(2, 1.0)
-    few, many = (mf.evolve(field, mf.CircleDensity.from_function(start, k), [0.0, 8.0]) for k in (64, 512))
+    # Five frames, as in the test of clusters, so that the flow of 64 modes is compiled once for both.
+    times = np.linspace(0.0, 8.0, 5)
+    few, many = (mf.evolve(field, mf.CircleDensity.from_function(start, k), times) for k in (64, 512))
     assert few.outcome.ok
     assert many.outcome.ok
     assert many.stats["steps"] <= few.stats["steps"] + 2  # the fastest waves carry no mass, so they limit no step
@@ -182,13 +223,12 @@ def test_more_modes_than_needed_change_nothing_and_cost_no_steps():
 
 
 @pytest.mark.slow
-def test_a_sample_of_twenty_thousand_tokens_follows_the_density():
-    mu, n = mf.CircleDensity.from_function(bumps, 128), 20_000
-    field, times = mf.SoftmaxAttention.isotropic(2, 2.0), [0.0, 1.0]
-    path, tokens = mf.evolve(field, mu, times), mf.evolve(field, mu.sample(n, key=0), times, mf.RK4(0.25))
-    mean = lambda m: m.expect(lambda x: x)  # noqa: E731
+def test_a_sample_of_twenty_thousand_tokens_follows_the_density(settled_path):
+    n, field = 20_000, mf.SoftmaxAttention.isotropic(2, 2.0)
+    tokens = mf.evolve(field, settled_path.at(0).sample(n, key=0), [0.0, 1.0], mf.RK4(0.25))
     # Four standard errors of a mean of size one, and the flow stretches by no more than e.
-    np.testing.assert_allclose(mean(path.final), mean(tokens.final), atol=4 * np.e / np.sqrt(n))
+    mean = settled_path.at(1).expect(lambda x: x)
+    np.testing.assert_allclose(mean, moments(tokens.final)[0], atol=4 * np.e / np.sqrt(n))
 
 
 def test_a_sample_has_the_law_of_the_density():
@@ -202,8 +242,7 @@ def test_a_sample_has_the_law_of_the_density():
 
 
 def test_cells_stay_positive_and_keep_their_mass():
-    box = jnp.where(jnp.arange(400) < 200, 1 / jnp.pi, 0.0)
-    mu = mf.CircleCells(box)
+    mu = mf.CircleCells(np.where(np.arange(400) < 200, 1 / np.pi, 0.0))
     dt = 0.5 * mu.width  # speeds are at most one
     path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 4.0), mu, jnp.linspace(0.0, 6.0, 7), mf.Heun(dt))
     assert float(path.measures.values.min()) == 0.0
@@ -216,7 +255,7 @@ def test_cells_move_at_second_order():
     errors = []
     for n in (200, 400, 800):
         mu = cells(n)
-        rate = jax.jit(lambda mu: mu.transport(lambda x: jnp.stack([-x[:, 1], x[:, 0]], 1) * jnp.exp(x[:, :1])))(mu)
+        rate = rates(mu, swirl)
         flux = lambda t: np.asarray(bumps(t)) * np.exp(np.cos(t))  # noqa: E731
         exact = (flux(mu.grid.angles - 1e-5) - flux(mu.grid.angles + 1e-5)) / 2e-5
         errors.append(np.median(np.abs(rate.values - exact)))
@@ -240,8 +279,7 @@ def test_a_flow_that_is_no_longer_resolved_ends_with_a_sentence_unless_filtered(
 
 
 def test_a_filter_leaves_resolved_densities_alone():
-    turn = lambda x: jnp.stack([-x[:, 1], x[:, 0]], 1)  # noqa: E731
-    plain, filtered = (mf.CircleDensity.from_function(bumps, 96, filter=f).transport(turn) for f in (None, 8))
+    plain, filtered = (rates(mf.CircleDensity.from_function(bumps, 96, filter=f), turn) for f in (None, 8))
     np.testing.assert_allclose(filtered.moments, plain.moments, atol=1e-6)  # m_k (k / 96)^8, with m_k near e^{-k/3}
 
 
@@ -260,8 +298,8 @@ def test_flows_of_densities_jit_vmap_and_differentiate():
 
     betas = jnp.array([0.5, 1.5])
     slope = jax.jit(jax.vmap(jax.grad(order)))(betas)
-    h = 1e-4
-    differences = (jax.vmap(order)(betas + h) - jax.vmap(order)(betas - h)) / (2 * h)
+    h, orders = 1e-4, jax.jit(jax.vmap(order))
+    differences = (orders(betas + h) - orders(betas - h)) / (2 * h)
     np.testing.assert_allclose(slope, differences, atol=1e-6)  # tolerance 1e-10 of the flow over h
 
 
@@ -269,9 +307,10 @@ def test_densities_work_in_single_precision():
     values = np.asarray(bumps(2 * np.pi * np.arange(65) / 65), np.float32)
     field = mf.SoftmaxAttention(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
     single, double = mf.CircleDensity(values), mf.CircleDensity.from_function(bumps, 32)
-    rate = single.transport(lambda xs: field(0.0, xs, single))
+    moved = eqx.filter_jit(lambda mu, field: mu.transport(lambda xs: field(0.0, xs, mu)))
+    rate = moved(single, field)
     assert rate.moments.dtype == jnp.float32
-    exact = double.transport(lambda xs: mf.SoftmaxAttention.isotropic(2, 1.0)(0.0, xs, double))
+    exact = moved(double, mf.SoftmaxAttention.isotropic(2, 1.0))
     np.testing.assert_allclose(rate.moments, exact.moments, atol=1e-5)  # rounding times the highest moment
 
 

@@ -1,5 +1,6 @@
 """Densities on the sphere, in three dimensions and symmetric about an axis in any: harmonics, attention, flows."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +30,18 @@ def tilted(degree=24):
 def axial(dim, degree=24):
     """The density `e^{2z}`."""
     return mf.AxialDensity.from_function(lambda z: jnp.exp(2 * z) / weight(2.0, dim), dim, degree)
+
+
+@eqx.filter_jit
+def seen(mu, a):
+    """What covectors see, its derivative, the mean, and the same by a ridge."""
+    slope = jax.grad(lambda a: mu.attend(a).log_mass.sum())(a)
+    return mu.attend(a), slope, mu.expect(lambda x: x), mu.ridge(jnp.exp, a)[1]
+
+
+@eqx.filter_jit
+def mean(mu):
+    return mu.expect(lambda x: x)
 
 
 def moebius(z, r, dim):
@@ -69,34 +82,40 @@ def test_the_rules_along_the_axis_are_those_of_scipy(dim):
 
 @pytest.mark.parametrize("dim", [2, 3, 8])
 def test_covectors_see_an_axial_density_in_closed_form(dim):
-    mu, a = axial(dim), jnp.asarray([[0.0] * dim, [0.5] * dim, [-1.0, 2.0] + [0.0] * (dim - 2)])
-    k = np.linalg.norm(np.asarray(a) + 2 * np.eye(dim)[0], axis=1)
-    seen = mu.attend(a)
-    np.testing.assert_allclose(seen.log_mass, np.log(weight(k, dim) / weight(2.0, dim)), atol=1e-13)
-    np.testing.assert_allclose(jax.grad(lambda a: mu.attend(a).log_mass.sum())(a), seen.mean, atol=1e-13)
-    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-14)
-    ridge = mu.ridge(jnp.exp, a)
-    np.testing.assert_allclose(ridge[1], jnp.exp(seen.log_mass)[:, None] * seen.mean, rtol=1e-12, atol=1e-13)
+    a = np.asarray([[0.0] * dim, [0.5] * dim, [-1.0, 2.0] + [0.0] * (dim - 2)])
+    k = np.linalg.norm(a + 2 * np.eye(dim)[0], axis=1)
+    (log_mass, tilted_mean), slope, average, ridge = jax.tree.map(np.asarray, seen(axial(dim), jnp.asarray(a)))
+    np.testing.assert_allclose(log_mass, np.log(weight(k, dim) / weight(2.0, dim)), atol=1e-13)
+    np.testing.assert_allclose(slope, tilted_mean, atol=1e-13)
+    np.testing.assert_allclose(tilted_mean[0], average, atol=1e-14)
+    np.testing.assert_allclose(ridge, np.exp(log_mass)[:, None] * tilted_mean, rtol=1e-12, atol=1e-13)
 
 
 def test_covectors_see_a_density_on_the_sphere_in_closed_form():
-    mu, a = tilted(), jnp.asarray([[0.0, 0.0, 0.0], [1.0, 2.0, -0.5]])
-    k = np.linalg.norm(np.asarray(a) + 2 * AXIS, axis=1)
-    seen = mu.attend(a)
-    np.testing.assert_allclose(seen.log_mass, np.log(weight(k, 3) / weight(2.0, 3)), atol=1e-13)
-    np.testing.assert_allclose(seen.mean[0], mu.expect(lambda x: x), atol=1e-14)
-    np.testing.assert_allclose(seen.mean[0], AXIS * (1 / np.tanh(2) - 0.5), atol=1e-13)
+    a = np.asarray([[0.0, 0.0, 0.0], [1.0, 2.0, -0.5]])
+    k = np.linalg.norm(a + 2 * AXIS, axis=1)
+    (log_mass, tilted_mean), _, average, _ = seen(tilted(), jnp.asarray(a))
+    np.testing.assert_allclose(log_mass, np.log(weight(k, 3) / weight(2.0, 3)), atol=1e-13)
+    np.testing.assert_allclose(tilted_mean[0], average, atol=1e-14)
+    np.testing.assert_allclose(tilted_mean[0], AXIS * (1 / np.tanh(2) - 0.5), atol=1e-13)
 
 
 @pytest.mark.parametrize("beta", [4.0, -1.5])
 def test_harmonics_sum_as_pairs_do(beta):
     mu = tilted(12)
-    W = mu.masses[:, None] * jnp.concatenate([jnp.ones_like(mu.nodes[:, :1]), mu.nodes], axis=1)
-    a, shift = beta * mu.nodes, jnp.full(len(mu.nodes), abs(beta))
-    assert bool(mu.grid.symmetric(a))
-    assert not bool(mu.grid.symmetric(a[::-1]))
+
+    @eqx.filter_jit
+    def roads(mu, beta):
+        W = mu.masses[:, None] * jnp.concatenate([jnp.ones_like(mu.nodes[:, :1]), mu.nodes], axis=1)
+        a, shift = beta * mu.nodes, jnp.full(len(mu.nodes), jnp.abs(beta))
+        known = mu.grid.symmetric(a), mu.grid.symmetric(a[::-1])
+        return known, mu.grid.fast(a, shift, W), mu.grid.direct(a, shift, W)
+
+    (forward, backward), fast, direct = roads(mu, jnp.asarray(beta))
+    assert bool(forward)
+    assert not bool(backward)
     # The kernel has harmonics above degree 13 of relative size I_14(4) / I_0(4) = 1e-8, met by those of the density, 1e-10.
-    np.testing.assert_allclose(mu.grid.fast(a, shift, W), mu.grid.direct(a, shift, W), atol=1e-13)
+    np.testing.assert_allclose(fast, direct, atol=1e-13)
 
 
 def test_every_degree_grows_at_its_rate():
@@ -107,9 +126,11 @@ def test_every_degree_grows_at_its_rate():
         mu = jax.tree.map(lambda _: moments, uniform)
         return mu.transport(lambda xs: field(0.0, xs, mu)).moments
 
+    growth_along = jax.jit(lambda v: jax.jvp(rate, (uniform.moments,), (v,))[1])
     for l, m in ((1, 0), (2, 1), (3, 3), (6, 2)):  # noqa: E741
-        step = jnp.zeros_like(uniform.moments).at[0, l, m].set(1.0)
-        growth = jax.jit(lambda v: jax.jvp(rate, (uniform.moments,), (v,))[1])(step)
+        step = np.zeros(uniform.moments.shape)
+        step[0, l, m] = 1.0
+        growth = growth_along(step)
         # Rounding, and the harmonics of the kernel that the grid does not resolve.
         np.testing.assert_allclose(growth, noise.growth(l, 0.0, beta, 1.0, 3.0) * step, atol=1e-9)
 
@@ -152,28 +173,33 @@ def test_the_sphere_and_its_axial_reduction_agree_with_noise():
     field, times = mf.SoftmaxAttention.isotropic(3, 2.0), [0.0, 0.5]
     full = mf.SphereDensity.from_function(lambda x: jnp.exp(2 * x[:, 0]) / (4 * np.pi * weight(2.0, 3)), 24)
     paths = [mf.evolve(field, mu, times, noise=mf.Langevin(0.1)) for mu in (full, axial(3))]
-    means = [path.final.expect(lambda x: x) for path in paths]
+    means = [mean(path.final) for path in paths]
     np.testing.assert_allclose(*means, atol=1e-8)  # the tolerance of both flows
 
 
 def test_heat_forgets_a_degree_at_its_eigenvalue():
-    np.testing.assert_allclose(
-        tilted().heat(0.3).expect(lambda x: x), np.exp(-0.6) * tilted().expect(lambda x: x), atol=1e-14
-    )
-    mu = axial(6)
-    np.testing.assert_allclose(mu.heat(0.3).moments[1], np.exp(-0.3 * 5) * mu.moments[1], rtol=1e-13)
-    for nu in (tilted(), mu):
-        change = (nu.heat(1e-5).moments - nu.heat(-1e-5).moments) / 2e-5
-        np.testing.assert_allclose(nu.diffuse(1.0).moments, change, atol=1e-4)  # third power of the highest eigenvalue
+    nu, mu = tilted(), axial(6)
+    warmed = eqx.filter_jit(lambda mu, span: mu.heat(span))
+    np.testing.assert_allclose(mean(warmed(nu, jnp.asarray(0.3))), np.exp(-0.6) * np.asarray(mean(nu)), atol=1e-14)
+    np.testing.assert_allclose(warmed(mu, jnp.asarray(0.3)).moments[1], np.exp(-0.3 * 5) * mu.moments[1], rtol=1e-13)
+    for each in (nu, mu):
+        ahead, behind = (np.asarray(warmed(each, jnp.asarray(h)).moments) for h in (1e-5, -1e-5))
+        change = (ahead - behind) / 2e-5
+        np.testing.assert_allclose(
+            each.diffuse(1.0).moments, change, atol=1e-4
+        )  # third power of the highest eigenvalue
 
 
 @pytest.mark.parametrize("make", [tilted, lambda: axial(6)], ids=["sphere", "axial"])
 def test_samples_have_the_moments_of_the_density(make):
     mu, n = make(), 40_000
     tokens = mu.sample(n, key=0)
-    for f in (lambda x: x, lambda x: jnp.outer(x, x)):
+    weights, points = np.asarray(tokens.weights), np.asarray(tokens.points)
+    drawn = weights @ points, (weights * points.T) @ points
+    known = eqx.filter_jit(lambda mu: (mu.expect(lambda x: x), mu.expect(lambda x: jnp.outer(x, x))))(mu)
+    for found, expected in zip(drawn, known, strict=True):
         # Four standard errors of variables of size one, and cells of the grid, (pi / 38)² / 24 = 3e-4.
-        np.testing.assert_allclose(tokens.expect(f), mu.expect(f), atol=4 / np.sqrt(n) + 3e-4)
+        np.testing.assert_allclose(found, expected, atol=4 / np.sqrt(n) + 3e-4)
 
 
 def test_tokens_follow_the_axial_density_in_high_dimension():
@@ -181,7 +207,6 @@ def test_tokens_follow_the_axial_density_in_high_dimension():
     field, times = mf.SoftmaxAttention.isotropic(8, 2.0), [0.0, 1.0]
     tokens = mf.evolve(field, mu.sample(n, key=1), times, mf.RK4(0.25)).final
     path = mf.evolve(field, mu, times)
-    mean = lambda m: m.expect(lambda x: x)  # noqa: E731
     np.testing.assert_allclose(mean(tokens), mean(path.final), atol=4 / np.sqrt(n))  # four standard errors
 
 

@@ -27,10 +27,12 @@ def plane(key_dim):
     return risk, risk.heads.balls(query=1.5, key=1.5, value=1.5, output=1.5)
 
 
+@functools.cache
 def problem(name):
     risk, space = (SCORES, SCORES.heads.balls(scores=3.0)) if name == "scores" else plane(int(name[-1]))
     mu = mf.Particles.iid(space, 3, key=1)
-    return risk, space, eqx.filter_jit(risk.cotangents)(mu)
+    cotangents = eqx.filter_jit(risk.cotangents)(mu)
+    return risk, space, cotangents, landscape(risk, cotangents, space)
 
 
 PROBLEMS = ["scores", "full, d_k = 1", "full, d_k = 2"]
@@ -58,8 +60,7 @@ def test_turns_and_reflections_split_singular_values():
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_heights_are_those_of_heads_in_the_set(name):
-    risk, space, cotangents = problem(name)
-    heights = landscape(risk, cotangents, space)
+    risk, space, cotangents, heights = problem(name)
 
     @jax.jit
     @jax.vmap
@@ -77,8 +78,7 @@ def test_heights_are_those_of_heads_in_the_set(name):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_roofs_are_above_every_point_of_their_box(name):
-    risk, space, cotangents = problem(name)
-    heights = landscape(risk, cotangents, space)
+    *_, heights = problem(name)
 
     @jax.jit
     @jax.vmap
@@ -98,14 +98,18 @@ def test_roofs_are_above_every_point_of_their_box(name):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_roofs_are_exact_to_second_order(name):
-    risk, space, cotangents = problem(name)
-    heights = landscape(risk, cotangents, space)
+    *_, heights = problem(name)
     # Where all parts are shorter than the radii only the linear part decides, and its largest value is at a corner.
-    p = 0.6 * heights.project(jnp.array([0.4, -0.3, 0.1, 0.5]))
-    slope = jax.grad(heights.height)(p)
-    sizes = jnp.array([4e-3, 2e-3, 1e-3])
-    roofs = jax.jit(jax.vmap(lambda h: heights.roof(p, jnp.full(4, h))))(sizes)
-    excess = np.asarray(roofs - heights.height(p) - jnp.abs(slope).sum() * sizes)
+    sizes = np.array([4e-3, 2e-3, 1e-3])
+
+    @jax.jit
+    def around(point):
+        p = 0.6 * heights.project(point)
+        height, slope = jax.value_and_grad(heights.height)(p)
+        return height, slope, jax.vmap(lambda h: heights.roof(p, jnp.full(4, h)))(jnp.asarray(sizes))
+
+    height, slope, roofs = map(np.asarray, around(jnp.array([0.4, -0.3, 0.1, 0.5])))
+    excess = roofs - height - np.abs(slope).sum() * sizes
     np.testing.assert_allclose(excess[:-1] / excess[1:], 4.0, rtol=0.05)
 
 
@@ -150,7 +154,7 @@ def test_a_proved_bound_holds_for_random_heads():
     mu, space, response = proof()
     assert response.boxes > 1000
     assert 0 < response.value - response.bound <= 1.001e-3
-    points = jax.vmap(space.sample)(jax.random.split(jax.random.key(0), 5000))
+    points = jax.jit(jax.vmap(space.sample))(jax.random.split(jax.random.key(0), 5000))
     assert eqx.filter_jit(SCORES.variation)(mu, points).min() >= response.bound
 
 

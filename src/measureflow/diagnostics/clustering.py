@@ -6,13 +6,16 @@ inside the space (single linkage). These functions look at numbers on the host; 
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means
+from measureflow.spaces import AbstractSpace
 
 
 class Clusters(NamedTuple):
@@ -47,8 +50,16 @@ def clusters(mu: AbstractCloud, tolerance: float = 0.1) -> Clusters:
     masses = np.bincount(raw, weights)
     order = np.argsort(-masses, kind="stable")
     labels = np.argsort(order)[raw]
-    centres = np.asarray(jax.vmap(mu.space.project)(jnp.asarray(means(points, weights, labels))))
+    rows = means(points, weights, labels)
+    # As many rows as tokens, so that another number of clusters is not another program.
+    filled = rows[np.minimum(np.arange(len(points)), len(rows) - 1)]
+    centres = np.asarray(_projected(mu.space, jnp.asarray(filled)))[: len(rows)]
     return Clusters(labels, np.bincount(labels), masses[order], centres)
+
+
+@eqx.filter_jit
+def _projected(space: AbstractSpace, points: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    return jax.vmap(space.project)(points)
 
 
 def cluster_counts(path: Trajectory[Particles], tolerance: float = 0.1) -> np.ndarray:

@@ -21,7 +21,11 @@ def curl(field: AbstractField, mu: Particles, t: Real[ArrayLike, ""] = 0.0) -> F
     there is one. Ambient coordinates; forms the full Jacobian, so meant for tens of tokens. Softmax attention has a curl,
     unnormalised and Sinkhorn attention with `V = A` symmetric have none.
     """
+    return _curl(field, mu, jnp.asarray(t, mu.points.dtype))
 
+
+@eqx.filter_jit
+def _curl(field: AbstractField, mu: Particles, t: Float[Array, ""]) -> Float[Array, ""]:
     def momentum(points):
         moved = eqx.tree_at(lambda m: m.points, mu, points)
         return (mu.weights[:, None] * field(t, points, moved)).ravel()

@@ -33,7 +33,7 @@ class SinkhornEnergy(AbstractEnergy):
 
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Minus the potential, `-f(x) = log ∫ e^{<Sx, y> + f(y)} dmu(y)`."""
-        pair = SinkhornAttention(self.form, self.form).potentials(mu)
+        pair = SinkhornAttention(self.form, self.form, symmetric=True).potentials(mu)
         # The two potentials differ by a constant that depends on where the sweeps started; their average does not.
         both = level(mu, pair.query - pair.key) / 2
         return mu.weigh(pair.key).attend(xs @ self.form.T).log_mass + both

@@ -82,8 +82,7 @@ def respond(
     if prove is not None:
         checks.positive("prove", prove)
     heights = None if prove is None else landscape(risk, cotangents, space)
-    keys = jax.random.split(as_key(key), starts)
-    heads, values = _search(risk, cotangents, space, jax.vmap(space.sample)(keys).astype(cotangents.dtype), steps)
+    heads, values = _search(risk, cotangents, space, as_key(key), starts, steps)
     order = np.argsort(np.asarray(values))
     value = float(values[order[0]])
     found = Response(heads[order[0]], value, value, np.asarray(values)[order[:5]])
@@ -94,16 +93,16 @@ def respond(
 
 def _closed(risk: HeadRisk, cotangents, space: AbstractSpace) -> Response:
     """The best head with frozen scores: `min Psi = -rho_V rho_O sigma_max(G)`."""
-    head = _best_output(risk, cotangents, space, jnp.zeros(risk.heads.size, cotangents.dtype))
-    value = float(risk.against(cotangents, head[None])[0])
-    return Response(head, value, value, np.array([value]), "proved-LMO")
+    head, value = _completed(risk, cotangents, space, jnp.zeros(risk.heads.size, cotangents.dtype))
+    return Response(head, float(value), float(value), np.array([value]), "proved-LMO")
 
 
 def _proved(risk: HeadRisk, cotangents, space: AbstractSpace, found: Response, within: Enclosure) -> Response:
     """A response with the bound of branch and bound, and with the better head if branching met one."""
     if within.point is not None:
-        head = _best_output(risk, cotangents, space, space.project(_head(risk.heads, space, jnp.asarray(within.point))))
-        found = found._replace(head=head, value=float(risk.against(cotangents, head[None])[0]))
+        theta = eqx.filter_jit(_head)(risk.heads, space, jnp.asarray(within.point))
+        head, value = _completed(risk, cotangents, space, theta)
+        found = found._replace(head=head, value=float(value))
     return found._replace(bound=-within.upper, proof="proved-LMO", boxes=within.boxes)
 
 
@@ -119,7 +118,14 @@ def _head(heads: AbstractHeads, space: AbstractSpace, point: Float[Array, " k"])
 
 
 @eqx.filter_jit
-def _search(risk: HeadRisk, cotangents, space: AbstractSpace, starts: Float[Array, "m D"], steps: int):
+def _completed(risk: HeadRisk, cotangents, space: AbstractSpace, theta: Theta) -> tuple[Theta, Float[Array, ""]]:
+    """A head in the set with its best output, and its `Psi`."""
+    head = _best_output(risk, cotangents, space, space.project(theta))
+    return head, risk.against(cotangents, head[None])[0]
+
+
+@eqx.filter_jit
+def _search(risk: HeadRisk, cotangents, space: AbstractSpace, key: PRNGKeyArray, starts: int, steps: int):
     def value(theta):
         return risk.against(cotangents, theta[None])[0]
 
@@ -141,7 +147,8 @@ def _search(risk: HeadRisk, cotangents, space: AbstractSpace, starts: Float[Arra
         (theta, best, _), _ = jax.lax.scan(improve, state, None, length=steps)
         return theta, best
 
-    return jax.vmap(search)(starts)
+    first = jax.vmap(space.sample)(jax.random.split(key, starts))
+    return jax.vmap(search)(first.astype(cotangents.dtype))
 
 
 def _best_output(risk: HeadRisk, cotangents, space: AbstractSpace, theta: Theta) -> Theta:

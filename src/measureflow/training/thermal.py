@@ -4,6 +4,7 @@ The risk is convex in the measure, so the free energy has one minimiser, which s
 a cloud of heads is from that self-consistency is measured by the kernel Stein discrepancy with the score `-beta grad Psi`.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,6 +41,11 @@ def self_consistency(energy: AbstractEnergy, mu: Particles, inverse_temperature:
     The kernel is the inverse multiquadric `(1 + |x - y|^2)^{-1/2}`. For `N` independent draws from the fixed point it is
     of order `N^{-1/2}`.
     """
+    return float(_discrepancy(energy, mu, jnp.asarray(inverse_temperature, mu.points.dtype)))
+
+
+@eqx.filter_jit
+def _discrepancy(energy: AbstractEnergy, mu: Particles, inverse_temperature: Float[Array, ""]) -> Float[Array, ""]:
     x = mu.points
     score = inverse_temperature * GradientFlow(energy)(0.0, x, mu)
 
@@ -53,7 +59,7 @@ def self_consistency(energy: AbstractEnergy, mu: Particles, inverse_temperature:
         return w_i * (mu.weights @ u)
 
     total = jax.lax.map(lambda pack: row(*pack), (x, score, mu.weights), batch_size=64)
-    return float(jnp.sqrt(jnp.maximum(total.sum(), 0.0)))
+    return jnp.sqrt(jnp.maximum(total.sum(), 0.0))
 
 
 def virial(energy: AbstractEnergy, mu: Particles, inverse_temperature: float) -> Float[Array, ""]:
