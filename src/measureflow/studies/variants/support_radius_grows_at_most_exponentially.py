@@ -114,7 +114,7 @@ def run(size: Size = SMALL) -> Verdict:
     return CLAIM.judge(
         *(at_most(f"largest output over ‖V‖R, {kind}", slack, ratio) for kind, ratio in output_ratios.items()),
         *(at_most(f"largest radius over its bound, {kind}", slack, ratio) for kind, ratio in radius_ratios.items()),
-        data={kind: pair for kind, *pair in zip(KINDS, paths, allowed, strict=True)},
+        data=dict(zip(KINDS, zip(paths, allowed, strict=True), strict=True)),
     )
 
 
