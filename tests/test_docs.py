@@ -6,12 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measureflow.runs.build import build
-from measureflow.runs.config import LAWS, read
-from measureflow.runs.simulate import simulate
 
 import measureflow as mf
-from measureflow.runs import Simulation
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from measureflow.runs.training import reopen
 from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.runs.training import reopen
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from measureflow.runs.compare import compare
 from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.runs import compare
 
 FLAT = {"beta": 0.3, "time": 0.2, "frames": 3, "verify": False}
 ROUND = {"beta": 1.0, "time": 0.2, "frames": 3, "verify": False, "init": "clusters"}

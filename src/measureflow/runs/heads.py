@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class HeadTraining(Settings):
     """Train attention heads by cross-entropy and keep the result: data, table and picture."""
 
-    shown: ClassVar[tuple[str, ...]] = ("data", "heads", "optimiser", "step", "time", "seed")
+    shown: ClassVar[tuple[str, ...]] = ("data", "heads", "optimiser", "time", "seed")
 
     data: str = Field("f1", description=f"{', '.join(RISKS)}, or a text file read by characters")
     heads: PositiveInt = Field(64, description="number of heads")
@@ -50,6 +50,11 @@ class HeadTraining(Settings):
         if data not in RISKS and not Path(data).is_file():
             raise ValueError(f"must be one of {', '.join(RISKS)} or a text file; there is no file {data!r}")
         return data
+
+    def to_toml(self) -> str:
+        """The configuration as a TOML text, with the step where there is one."""
+        step = set() if self.optimiser == "flow" else {"step"}
+        return self.toml_of((self.model_fields_set | set(self.shown) | step) - {"out", "force"})
 
     def inputs(self) -> tuple[str, ...]:
         """The text, if there is one."""

@@ -60,7 +60,9 @@ def wave(theta: Theta) -> Float[Array, ""]:
     return jnp.sin(jnp.sum(theta) / jnp.sqrt(jnp.asarray(len(theta), theta.dtype)))
 
 
-def difference(field: Descent, one: Trajectory[Particles], other: Trajectory[Particles], test: Callable[[Theta], Array] = wave) -> Errors:
+def difference(
+    field: Descent, one: Trajectory[Particles], other: Trajectory[Particles], test: Callable[[Theta], Array] = wave
+) -> Errors:
     """How far two coupled runs are apart, head by head, in risk and in the average of a test function."""
     a, b = one.measures.points, other.measures.points
     squares = jnp.sum((a - b) ** 2, -1)
@@ -112,7 +114,11 @@ def empirical_error(
 
 @eqx.filter_jit
 def step_error(
-    field: Descent, mu: Particles, step: Real[ArrayLike, ""], times: Float[ArrayLike, " k"], exact: Trajectory[Particles]
+    field: Descent,
+    mu: Particles,
+    step: Real[ArrayLike, ""],
+    times: Float[ArrayLike, " k"],
+    exact: Trajectory[Particles],
 ) -> Errors:
     """The error of the time step: full descent against the flow, from the same heads."""
     return difference(field, evolve(field, mu, times, Euler(step)), exact)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from measureflow.flows import Trajectory
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractMeasure, Particles
 from measureflow.training.heads import FullHeads
 from measureflow.training.risk import HeadRisk
 
