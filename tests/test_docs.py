@@ -59,8 +59,8 @@ def test_every_example_script_runs(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_the_code_of_the_readme_runs():
-    flow, train, _ = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
+    flow, train, read, record = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names: dict = {}
     exec(flow, names)
     assert names["path"].outcome.ok
@@ -69,6 +69,12 @@ def test_the_code_of_the_readme_runs():
     assert f"{best.risk:.6f}" in train
     assert best.gap < 1e-5
     assert len(best.measure.points) == 6
+    monkeypatch.chdir(tmp_path)
+    mf.runs.run("simulate", n=6, time=1.0, frames=3, verify=False)
+    exec(read, names)
+    assert names["run"].path == Path("runs/simulate-1")
+    exec(record, names)
+    assert names["run"].series["lowest"].values.shape == (51,)
 
 
 def test_the_pictures_of_the_readme_exist():

@@ -1,7 +1,10 @@
 """The floors of the house: each imports only floors above it in the list."""
 
 import ast
+import importlib
+import pkgutil
 from pathlib import Path
+from types import ModuleType
 
 import measureflow
 
@@ -74,3 +77,13 @@ def test_importing_the_package_leaves_the_configuration_of_jax_alone():
     for file in ROOT.rglob("*.py"):
         if not {"cli", "studio", "studies", "runs"} & set(file.parts):
             assert "config.update" not in file.read_text()
+
+
+def test_no_module_hides_behind_a_function_of_its_name():
+    for floor in (*FLOORS, "theory"):
+        if not (ROOT / floor).is_dir():
+            continue
+        package = importlib.import_module(f"measureflow.{floor}")
+        inside = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        shown = {name for name in inside & set(dir(package)) if not isinstance(getattr(package, name), ModuleType)}
+        assert not shown, (floor, shown)

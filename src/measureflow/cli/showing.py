@@ -42,7 +42,7 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False) -> int:
     """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again."""
     from rich.console import Console
 
-    from measureflow.runs.perform import Interrupted
+    from measureflow.runs.performing import Interrupted
     from measureflow.runs.reading import Run
 
     console = Console()

@@ -1,7 +1,7 @@
 from . import vocabulary as vocabulary
 from .comparison import compare as compare
 from .measures import AbstractMeasureWord as AbstractMeasureWord
-from .perform import perform as perform
+from .performing import perform as perform
 from .reading import Run as Run
 from .reading import open as open
 from .recording import record as record

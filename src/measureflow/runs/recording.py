@@ -7,7 +7,7 @@ from measureflow.flows import AbstractFlow
 from measureflow.measures import AbstractMeasure
 from measureflow.runs.job import Job
 from measureflow.runs.measures.base import AbstractMeasureWord, Look, load_kind
-from measureflow.runs.perform import Watch, perform
+from measureflow.runs.performing import Watch, perform
 from measureflow.runs.reading import Run
 from measureflow.runs.series import Series
 from measureflow.runs.settings import InputError

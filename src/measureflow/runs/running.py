@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from measureflow.runs.commands import command
-from measureflow.runs.perform import Watch, perform
+from measureflow.runs.performing import Watch, perform
 from measureflow.runs.reading import Run
 from measureflow.runs.reading import open as open_run
 from measureflow.runs.settings import InputError

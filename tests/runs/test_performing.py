@@ -13,7 +13,7 @@ import measureflow as mf
 from measureflow.runs import InputError
 from measureflow.runs.commands import command
 from measureflow.runs.folder import RunFolder, StorageError
-from measureflow.runs.perform import Interrupted, in_thread, perform
+from measureflow.runs.performing import Interrupted, in_thread, perform
 
 TOKENS = {"n": 6, "dim": 2, "time": 1.0, "frames": 6, "frames_per_leg": 2, "beta": 4.0}
 HEADS = {"data": "f2", "heads": 3, "time": 0.05, "step": 0.01, "frames": 6, "frames_per_leg": 2}
