@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import measureflow as mf
+from measureflow.runs import vocabulary
+from measureflow.runs.commands import command
+from measureflow.runs.running import run_settings
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

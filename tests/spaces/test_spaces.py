@@ -55,7 +55,8 @@ def test_exp_of_zero_is_the_point_and_differentiable(space, laws):
 
 def test_distance_is_symmetric_and_its_chord_is_the_ambient_distance(space, laws):
     there, back, chord = laws(space)["distances"]
-    assert there == back
+    # A compiler may compute the points again for each of them, with another rounding.
+    np.testing.assert_allclose(there, back, rtol=1e-14)
     np.testing.assert_allclose(space.chord(np.asarray(there)), chord, rtol=1e-12)
 
 

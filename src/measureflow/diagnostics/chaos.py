@@ -52,7 +52,7 @@ def moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""
 
 def chaos_rate(
     field: AbstractField,
-    law: AbstractSampled,
+    law: AbstractMeasure,
     ns: Sequence[int],
     times: ArrayLike | Array = (0.0, 1.0),
     solver: AbstractSolver | None = None,
@@ -69,7 +69,11 @@ def chaos_rate(
     takes tokens and limit. For example `chaos_rate(SoftmaxAttention.isotropic(2, 1.0), density, [100, 400, 1600])` has a
     rate near 1/2.
     """
-    _check(law, ns, runs, confidence)
+    if not isinstance(law, AbstractSampled):
+        raise TypeError(
+            f"`law` must be a measure that tokens can be drawn from, such as `CircleDensity`; got {type(law).__name__}."
+        )
+    _check(ns, runs, confidence)
     limit = evolve(field, law, times, noise=noise)
     _arrived(limit.outcome, law)
 
@@ -109,11 +113,7 @@ def _arrived(outcome: Outcome, law: AbstractMeasure) -> None:
         raise ValueError(f"A flow of {type(law).__name__} or its tokens did not reach the last of `times`: {outcome}")
 
 
-def _check(law: AbstractMeasure, ns: Sequence[int], runs: int, confidence: float) -> None:
-    if not isinstance(law, AbstractSampled):
-        raise TypeError(
-            f"`law` must be a measure that tokens can be drawn from, such as `CircleDensity`; got {type(law).__name__}."
-        )
+def _check(ns: Sequence[int], runs: int, confidence: float) -> None:
     if len(ns) < 2:
         raise ValueError(f"`ns` needs at least two numbers of tokens to fit a rate; got {list(ns)}.")
     checks.increasing("ns", np.asarray(ns, float))

@@ -4,13 +4,15 @@ These functions look at numbers on the host; they are not meant to be traced.
 """
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
 from measureflow import checks
 from measureflow.spaces import AbstractSpace
 
 BLOCK = 1024
-"""Tokens compared at once with those not yet reached: bounds memory for large clouds."""
+"""Tokens compared at once: all of a small cloud, and of a large one with those not yet reached, which bounds memory."""
 
 ROUNDING = 64
 """Tokens within this many roundings of each other are one, whatever their velocities say."""
@@ -48,6 +50,8 @@ def linked(points: np.ndarray, space: AbstractSpace, tolerance: float) -> np.nda
     """For each token the number of its cluster, in the order in which clusters are met."""
     checks.positive("tolerance", tolerance)
     reach = float(np.asarray(space.chord(tolerance)))
+    if len(points) <= BLOCK:
+        return connected_components(csr_matrix(cdist(points, points) <= reach), directed=False)[1]
     labels = np.full(len(points), -1)
     waiting = np.arange(len(points))
     count = 0

@@ -71,7 +71,7 @@ def _draw_through_time(ax: Axes, times: ArrayLike, edges: np.ndarray, values: np
     moments = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])
     tones = PowerNorm(0.4, vmin=0.0, vmax=max(float(values.max()), 1e-300))
     ax.pcolormesh(moments, edges, values.T, cmap=TONES, norm=tones, rasterized=True, gid="density")
-    ax.set(xlabel="time", ylabel=name, xlim=(times[0], times[-1]), ylim=(edges[0], edges[-1]))
+    ax.set(xlabel="time t", ylabel=name, xlim=(times[0], times[-1]), ylim=(edges[0], edges[-1]))
     return ax
 
 

@@ -98,6 +98,7 @@ def axial_figure(run: Recorded) -> Figure:
         mu = run.at(i)
         left.plot(mu.grid.z, np.asarray(mu.values), color=PALETTE[k], linewidth=2, label=f"t = {name}", gid="density")
     left.set(xlabel="height z along the axis", ylabel="density over the uniform law", xlim=(-1, 1))
+    left.set_xticks([-1.0, -0.5, 0.0, 0.5, 1.0])
     left.set_ylim(bottom=0.0)
     left.legend(frameon=False, fontsize=11)
     values = np.stack([np.asarray(run.at(i).values) for i in range(len(times))])

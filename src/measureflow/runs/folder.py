@@ -52,6 +52,7 @@ class RunFolder:
         self._frames_per_leg = frames_per_leg
         self._lock = lock
         self._data = zarr.open_group(path / "data.zarr", mode="a")
+        self._arrays: dict[str, zarr.Array] = {}
 
     @staticmethod
     def create(
@@ -134,9 +135,11 @@ class RunFolder:
         os.close(self._lock)
 
     def _array(self, name: str) -> zarr.Array:
-        array = self._data[name]
-        assert isinstance(array, zarr.Array)
-        return array
+        if name not in self._arrays:  # zarr reads the metadata again each time
+            array = self._data[name]
+            assert isinstance(array, zarr.Array)
+            self._arrays[name] = array
+        return self._arrays[name]
 
 
 def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = ()) -> Path:

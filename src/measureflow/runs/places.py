@@ -32,10 +32,10 @@ def symbol(facts: dict[str, Any]) -> str:
     """A space in a formula: S², R³, a ball of R³."""
     match facts["word"]:
         case "product":
-            return " x ".join(symbol(part) for part in facts["parts"])
+            return " × ".join(symbol(part) for part in facts["parts"])
         case "sphere":
             return f"S{facts['dim'] - 1}".translate(RAISED)
         case "euclidean":
-            return f"R{facts['dim']}".translate(RAISED)
+            return "R" if facts["dim"] == 1 else f"R{facts['dim']}".translate(RAISED)
         case word:
             return f"a {word} of " + f"R{facts['dim']}".translate(RAISED)
