@@ -47,16 +47,14 @@ def test_reference_values_of_the_first_fixture():
     slope = -flow(RISK, HEADS[:1], mu)[0, :3]
     np.testing.assert_allclose(slope, [-0.012224824849, 0.020669980215, 0.000189747788], atol=1e-12)
     row = [0.070224886578, -0.278512413167, 0.001544695481, 0.278114362151]
-    np.testing.assert_allclose(RISK.features(HEADS[0])[0, 0], row, atol=1e-12)
+    np.testing.assert_allclose(jax.jit(RISK.features)(HEADS[0])[0, 0], row, atol=1e-12)
 
 
 def test_features_and_risk_are_the_formula_written_out():
     labels = np.argmax(RISK.targets, -1)
-    logits = sum(
-        np.stack([oracle.features(x, *RISK.heads.unfold(th).values(), RISK.unembedding) for x in RISK.tokens]) / 2
-        for th in HEADS[:2]
-    )
-    np.testing.assert_allclose(RISK.logits(heads(HEADS[:2])), logits, atol=1e-14)
+    written = jax.jit(lambda th, x: oracle.features(x, *RISK.heads.unfold(th).values(), RISK.unembedding))
+    logits = sum(np.stack([written(th, x) for x in RISK.tokens]) / 2 for th in HEADS[:2])
+    np.testing.assert_allclose(eqx.filter_jit(RISK.logits)(heads(HEADS[:2])), logits, atol=1e-14)
     written = np.mean([oracle.cross_entropy(y, z) for y, z in zip(labels, logits, strict=True)])
     np.testing.assert_allclose(value(RISK, heads(HEADS[:2])), written, rtol=1e-14)
 
@@ -141,20 +139,20 @@ def test_homogeneity_and_the_gauge_group():
         np.testing.assert_allclose(jnp.vdot(blocks[name], slope[name]), score, atol=1e-15)
     np.testing.assert_allclose(blocks["query"].T @ slope["query"], slope["key"].T @ blocks["key"], atol=1e-15)
     np.testing.assert_allclose(blocks["value"].T @ slope["value"], slope["output"] @ blocks["output"].T, atol=1e-15)
-    tangents = RISK.heads.gauge(theta)
-    moved = jax.vmap(lambda g: jax.jvp(RISK.features, (theta,), (g,))[1])(tangents)
+    tangents = jax.jit(RISK.heads.gauge)(theta)
+    moved = jax.jit(jax.vmap(lambda g: jax.jvp(RISK.features, (theta,), (g,))[1]))(tangents)
     assert tangents.shape == (8, 24)
     np.testing.assert_allclose(moved, 0.0, atol=1e-15)
 
 
 def test_the_variation_is_the_trace_against_the_outer_matrix():
     mu, theta = heads(HEADS[:3]), HEADS[4]
-    blocks = RISK.heads.unfold(theta)
-    G = RISK.outer(mu, theta)
-    score = jnp.trace((blocks["value"] @ blocks["output"]).T @ G)
+    blocks = jax.tree.map(np.asarray, RISK.heads.unfold(theta))
+    outer = eqx.filter_jit(RISK.outer)
+    score = np.trace((blocks["value"] @ blocks["output"]).T @ np.asarray(outer(mu, theta)))
     np.testing.assert_allclose(score, psi(RISK, mu, theta[None])[0], atol=1e-15)
     zero = oracle.zero_head_matrix(RISK.tokens, np.argmax(RISK.targets, -1), RISK.unembedding)
-    np.testing.assert_allclose(RISK.outer(heads(jnp.zeros((1, 24))), jnp.zeros(24)), zero, atol=1e-14)
+    np.testing.assert_allclose(outer(heads(jnp.zeros((1, 24))), jnp.zeros(24)), zero, atol=1e-14)
 
 
 def test_blocks_of_sequences_change_nothing_and_keep_memory_linear(monkeypatch):
@@ -194,9 +192,14 @@ def test_folding_and_unfolding_are_inverse():
 def test_the_adjoint_of_several_layers_ends_in_the_softmax_residual():
     deep = training.DeepHeadRisk(fixtures.f2(), 3)
     mu = heads(jnp.asarray(np.random.default_rng(1).standard_normal((4, 12))))
-    z = deep.states(mu)[-1] @ deep.risk.unembedding
-    residual = (jax.nn.softmax(z) - deep.risk.targets) / len(z)
-    np.testing.assert_allclose(deep.adjoints(mu)[-1], residual @ deep.risk.unembedding.T, atol=1e-15)
+
+    @eqx.filter_jit
+    def ends(mu):
+        z = deep.states(mu)[-1] @ deep.risk.unembedding
+        residual = (jax.nn.softmax(z) - deep.risk.targets) / len(z)
+        return deep.adjoints(mu)[-1], residual @ deep.risk.unembedding.T
+
+    np.testing.assert_allclose(*ends(mu), atol=1e-15)
 
 
 def bad(match, **changes):

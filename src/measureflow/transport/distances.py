@@ -5,6 +5,7 @@ elsewhere, a closed form for Gaussians. All are exact up to rounding, work under
 first derivatives with respect to the points.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,6 +39,7 @@ def _gaussian(mu: Gaussian, nu: Gaussian, p: Order) -> Float[Array, ""]:
     return gaussian_cost(mu.mean, mu.cov, nu.mean, nu.cov)
 
 
+@eqx.filter_jit
 def _cost(mu: Particles, nu: Particles, p: Order) -> Float[Array, ""]:
     if isinstance(mu.space, Euclidean) and mu.space.dim == 1:
         return line_cost(mu.points[:, 0], mu.weights, nu.points[:, 0], nu.weights, p)
