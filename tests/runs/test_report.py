@@ -1,0 +1,80 @@
+"""Reports need the folder alone, whoever shows them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import measureflow as mf
+from measureflow.runs import InputError, Series
+from measureflow.runs.report import card, figure, movie, save, table
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    start = mf.Particles.iid(mf.Sphere(2), 5, key=0)
+    flow = mf.Flow(mf.SoftmaxAttention.isotropic(2, 4.0), start, np.linspace(0, 1, 5), mf.Heun(0.1))
+    spread = Series("spread", lambda mu: mu.points.std(), "spread of the tokens", ".3g", telling=True)
+    return mf.runs.record(flow, tmp_path_factory.mktemp("report") / "run", series=[spread], title="Five tokens")
+
+
+def test_the_table_has_every_series_by_its_label_and_format(run):
+    rows = dict(table(run).rows)
+    values = run.series["spread"].values
+    assert rows["spread of the tokens"] == f"{values[0]:.3g} to {values[-1]:.3g}"
+    assert rows["number of clusters"].endswith(str(int(run.series["clusters"].values[-1])))
+    assert {"error estimate", "steps", "seconds"} <= set(rows)
+    lines = str(table(run)).splitlines()
+    assert len({line.index(text) for line, (_, text) in zip(lines, table(run).rows, strict=True)}) == 1  # aligned
+
+
+def test_a_notebook_shows_picture_table_and_outcome(run):
+    shown = card(run)
+    assert run._repr_html_() == shown
+    for word in ("Five tokens", "data:image/png;base64,", "spread of the tokens", "Reached t = 1."):
+        assert word in shown
+    assert "<td>steps</td>" in run.table._repr_html_()
+
+
+def test_pictures_are_written_in_every_format(run):
+    heads = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+    for format, head in heads.items():
+        assert save(run, format=format)["picture"].read_bytes().startswith(head)
+    assert movie(run, run.path / "movie.gif").read_bytes().startswith(b"GIF")
+
+
+def test_reports_come_out_in_another_process(run):
+    code = "import sys, measureflow as mf; run = mf.runs.open(sys.argv[1]); print(run.table); run.figure"
+    found = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.strip() == str(table(run))
+
+
+def test_a_run_is_a_sequence_of_measures(run):
+    assert len(run) == 5
+    assert [type(mu) for mu in run] == 5 * [mf.Particles]
+    np.testing.assert_array_equal(run.at(-1).points, run.final.points)
+    with pytest.raises(IndexError, match="has 5 frames"):
+        run.at(5)
+
+
+def test_a_run_without_frames_has_a_table_and_no_picture(tmp_path):
+    def never(job, state):
+        raise RuntimeError("before the first leg")
+
+    flow = mf.Flow(mf.SoftmaxAttention.isotropic(2, 4.0), mf.Particles(mf.Sphere(2), np.eye(2)), [0.0, 1.0])
+    with pytest.raises(RuntimeError, match="before the first leg"):
+        mf.runs.record(flow, tmp_path / "run", watch=never)
+    run = mf.runs.open(tmp_path / "run")
+    assert "Killed after 0 of 2 frames" in run.outcome
+    assert dict(run.table.rows) == {"seconds": "0.0"}
+    with pytest.raises(InputError, match="no saved frames to draw"):
+        figure(run)
+
+
+def test_a_limit_has_no_movie(tmp_path):
+    still = mf.Flow(mf.SoftmaxAttention.isotropic(2, 0.0), mf.CircleDensity.uniform(4), [0.0, 1e-3])
+    run = mf.runs.record(still, tmp_path / "run", verify=False)
+    with pytest.raises(InputError, match="`movie` needs tokens"):
+        movie(run, tmp_path / "movie.gif")

@@ -1,0 +1,72 @@
+"""Words and tables: choices, rules and objects from one line each."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import measureflow as mf
+from measureflow.runs.vocabulary import ATTENTIONS, NORMS, SPACES, TABLES
+from measureflow.runs.words import Option, Table, Word, load
+
+
+def settings(given=(), **values):
+    return SimpleNamespace(model_fields_set=set(given), **values)
+
+
+COLOURS = Table(
+    "colour",
+    {
+        "red": Word("warm", dict),
+        "blue": Word("cold", dict, {"depth": Option(float, 1.0, "how blue")}, takes=("time",)),
+    },
+)
+
+
+def test_a_word_passes_the_options_it_brings_and_takes():
+    chosen = settings(colour="blue", depth=0.5, time=3.0)
+    assert COLOURS.choose(chosen).build(chosen) == {"depth": 0.5, "time": 3.0}
+    assert COLOURS["red"].build(chosen) == {}
+
+
+def test_an_option_of_another_word_is_told_where_it_belongs():
+    assert COLOURS.misplaced(settings(["depth"], colour="red")) == ["`depth` is for `colour` blue"]
+    assert COLOURS.misplaced(settings(["depth"], colour="blue")) == []
+
+
+def test_an_unknown_word_gets_the_nearest():
+    with pytest.raises(ValueError, match=r"must be one of red, blue; got 'bleu' \(did you mean 'blue'\?\)"):
+        COLOURS.check("bleu")
+
+
+def test_a_word_is_added_once():
+    table = Table("colour", {})
+    table.add("green", Word("fresh"))
+    with pytest.raises(ValueError, match="`colour` 'green' is a word already"):
+        table.add("green", Word("other"))
+
+
+def test_references_load_objects_and_their_parts():
+    assert load("measureflow.fields:SoftmaxAttention") is mf.SoftmaxAttention
+    assert load("measureflow.fields:SoftmaxAttention.isotropic") is mf.SoftmaxAttention.isotropic
+    assert load(dict) is dict
+
+
+def test_every_word_of_every_table_can_be_made():
+    for table in TABLES:
+        for word in table.values():
+            make = getattr(word, "make", word.start if hasattr(word, "start") else None)
+            assert not make or callable(load(make)), (table.option, word)
+
+
+def test_every_attention_space_and_norm_of_the_library_has_a_word():
+    """Those that take their numbers from the command line: a kernel of one's own, and heads, have no line."""
+    fields = {thing for thing in vars(mf.fields).values() if isinstance(thing, type)}
+    attentions = {t for t in fields if issubclass(t, mf.fields.AbstractAttention) and not t.__name__.startswith("Abs")}
+    made = {load(word.make) for word in ATTENTIONS.values()}
+    assert attentions <= made
+    schemes = {t for t in fields if issubclass(t, mf.fields.AbstractScheme) and not t.__name__.startswith("Abstract")}
+    assert {scheme.__name__ for scheme in schemes} - {load(w.make).__name__ for w in NORMS.values() if w.make} == {
+        "MixNorm"  # made by a function that knows the final time
+    }
+    spaces = {t for t in vars(mf.spaces).values() if isinstance(t, type) and not t.__name__.startswith("Abstract")}
+    assert len(spaces) == len(SPACES)
