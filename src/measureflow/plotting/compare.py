@@ -17,6 +17,7 @@ from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.plotting.recorded import Recorded
 from measureflow.plotting.tokens import draw_tokens
+from measureflow.plotting.view import view_of
 from measureflow.plotting.words import short_times, wrapped
 
 Frame = Mapping[str, np.ndarray]
@@ -87,15 +88,11 @@ def variants_figure(
     from the first together below, one colour for each run."""
     clouds = [run.at(-1) for run in runs]
     pictured = all(isinstance(mu, AbstractCloud) for mu in clouds) and len(runs) <= MOST_PANELS
-    figure = _page("", 8.0 if pictured else 5.0)
+    figure = _page(" · ".join(names), 8.0 if pictured else 5.0)
     below: Any = figure
     if pictured:
         above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.1, 1.0))[:, 0]
-        for ax, mu, name, k in zip(
-            above.subplots(1, len(runs), squeeze=False)[0], clouds, names, range(len(runs)), strict=True
-        ):
-            draw_tokens(ax, mu.points, mu.space, weights=mu.weights, colours=_one_colour(k, len(mu.points)))
-            ax.set_title(f"{name}, t = {runs[k].times[-1]:.3g}", fontsize=12, color=INK)
+        _draw_last(above.subplots(1, len(runs), squeeze=False)[0], runs, names, clouds)
     drawn = [name for name in shared if runs[0].series[name].drawn]
     known = [(k + 1, distance) for k, distance in enumerate(distances) if distance is not None]
     row = below.subplots(1, len(drawn) + bool(known), squeeze=False)[0]
@@ -103,18 +100,33 @@ def variants_figure(
         draw_together(ax, runs, name, names)
     if known:
         for k, distance in known:
-            row[-1].plot(distance.times, distance.values, color=PALETTE[k % len(PALETTE)], linewidth=2, gid="distance")
-        dress(
-            row[-1], max((distance.times for _, distance in known), key=len), f"{known[0][1].name} from {names[0]}", ()
-        )
+            row[-1].plot(distance.times, distance.values, gid="distance", **_style(k, len(runs)))
+        dress(row[-1], max((distance.times for _, distance in known), key=len), f"from {names[0]}", ())
+        row[-1].set_title(known[0][1].name, fontsize=11, color=INK)
     return figure
+
+
+def _draw_last(row, runs: Sequence[Recorded], names: Sequence[str], clouds: Sequence[AbstractCloud]) -> None:
+    """The last tokens of each run, all seen from one side where they live on one space."""
+    one_space = len({str(mu.space) for mu in clouds}) == 1
+    everything = np.concatenate([np.asarray(mu.points, float) for mu in clouds]) if one_space else None
+    view = None if everything is None else view_of(everything, clouds[0].space)
+    for k, (ax, run, name, mu) in enumerate(zip(row, runs, names, clouds, strict=True)):
+        colours = np.tile(to_rgb(PALETTE[k % len(PALETTE)]), (len(mu.points), 1))
+        draw_tokens(ax, mu.points, mu.space, weights=mu.weights, colours=colours, view=view)
+        ax.set_title(f"{name}, t = {run.times[-1]:.3g}", fontsize=12, color=INK)
+
+
+def _style(k: int, count: int) -> dict[str, Any]:
+    """The look of a run among several: later ones are thinner, so that curves that coincide are all seen."""
+    return {"color": PALETTE[k % len(PALETTE)], "linewidth": 1.5 + 2.5 * (count - 1 - k) / max(count - 1, 1)}
 
 
 def draw_together(ax: Axes, runs: Sequence[Recorded], name: str, names: Sequence[str]) -> Axes:
     """Draw one series of several runs over time, one colour for each, and return the axes."""
     for k, (run, label) in enumerate(zip(runs, names, strict=True)):
         series = run.series[name]
-        style = {"color": PALETTE[k % len(PALETTE)], "linewidth": 2, "label": label, "gid": name}
+        style: dict[str, Any] = _style(k, len(runs)) | {"label": label, "gid": name}
         if series.counts:
             ax.step(run.times, series.values, where="post", **style)
         else:
@@ -125,10 +137,6 @@ def draw_together(ax: Axes, runs: Sequence[Recorded], name: str, names: Sequence
     dress(ax, max((run.times for run in runs), key=lambda times: times[-1]), runs[0].series[name].label, ())
     ax.legend(frameon=False, fontsize=11)
     return ax
-
-
-def _one_colour(k: int, n: int) -> np.ndarray:
-    return np.tile(to_rgb(PALETTE[k % len(PALETTE)]), (n, 1))
 
 
 def _page(title: str, height: float) -> Figure:
