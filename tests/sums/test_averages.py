@@ -33,11 +33,20 @@ def test_averages_match_a_plain_matrix_product(engine, dtype):
 
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 def test_the_second_moment_is_the_derivative_of_the_mean(engine):
-    a, y, w = cloud(m=5)
-    log_mass, mean = engine.attend(a, y, w)
-    second = engine.average(a, -log_mass, y, w, (y[:, :, None] * y[:, None, :]).reshape(len(y), -1)).reshape(5, 3, 3)
-    hessian = jax.vmap(lambda a: jax.jacfwd(lambda a: Dense().attend(a[None], y, w).mean[0])(a))(a)
-    np.testing.assert_allclose(second - mean[:, :, None] * mean[:, None, :], hessian, atol=1e-12)
+    @jax.jit
+    def variance(a, y, w):
+        log_mass, mean = engine.attend(a, y, w)
+        squares = (y[:, :, None] * y[:, None, :]).reshape(len(y), -1)
+        second = engine.average(a, -log_mass, y, w, squares).reshape(5, 3, 3)
+        return second - mean[:, :, None] * mean[:, None, :]
+
+    np.testing.assert_allclose(variance(*cloud(m=5)), hessian(*cloud(m=5)), atol=1e-12)
+
+
+@jax.jit
+def hessian(a, y, w):
+    """The derivative of the mean by its covector, through dense sums."""
+    return jax.vmap(jax.jacfwd(lambda a: Dense().attend(a[None], y, w).mean[0]))(a)
 
 
 @pytest.mark.skipif(not NATIVE, reason="the native kernel is not built")
@@ -65,7 +74,7 @@ def test_native_derivatives_of_first_and_second_order_are_those_of_dense_sums(d)
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 def test_native_jacobians_share_their_exponentials(mode):
     a, y, w = cloud(m=4, n=6)
-    got, want = (mode(lambda y, e=engine: e.attend(a, y, w).mean)(y) for engine in (Native(), Dense()))
+    got, want = (jax.jit(mode(lambda y, e=engine: e.attend(a, y, w).mean))(y) for engine in (Native(), Dense()))
     np.testing.assert_allclose(got, want, atol=1e-13)
 
 
@@ -75,7 +84,8 @@ def test_averages_with_every_argument_batched():
     scales = jnp.array([0.5, 1.0, 2.0])
 
     def gradient(engine):
-        return jax.vmap(lambda s: jax.grad(lambda y: engine.attend(s * a, s * y, w).mean.sum())(y))(scales)
+        slope = lambda s: jax.grad(lambda y: engine.attend(s * a, s * y, w).mean.sum())(y)  # noqa: E731
+        return jax.jit(jax.vmap(slope))(scales)
 
     np.testing.assert_allclose(gradient(Native()), gradient(Dense()), atol=1e-13)
 

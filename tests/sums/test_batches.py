@@ -21,8 +21,11 @@ def batch(axes, m=37, n=21, d=3, size=5, dtype=np.float64):
 
 
 def one_by_one(f, axes, arrays, size=5):
-    each = [f(*(x if axis is None else x[i] for x, axis in zip(arrays, axes, strict=True))) for i in range(size)]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    each = [
+        f(*(x if axis is None else jnp.asarray(np.asarray(x)[i]) for x, axis in zip(arrays, axes, strict=True)))
+        for i in range(size)
+    ]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 
 def identical(got, want):

@@ -1,5 +1,7 @@
 """Every engine gives the sums of a plain NumPy double loop."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,9 @@ from measureflow.sums import Auto, Blockwise, Dense, Native, Pallas, choice, cho
 
 NATIVE = [Native(), Native(threads=1), Native(level=0), Native(level=1)] if native.available() else []
 ENGINES = [Dense(), Blockwise(), Blockwise(pairs=64), Blockwise(pairs=1), Auto(), *NATIVE]
+
+
+dense = jax.jit(Dense().attend)
 
 
 def cloud(m, n, d, beta, seed=0):
@@ -33,16 +38,22 @@ def test_log_mass_and_mean_match_a_plain_double_loop(engine, m, n, d, beta):
 @pytest.mark.parametrize("engine", ENGINES[1:], ids=str)
 def test_derivatives_do_not_depend_on_the_engine(engine):
     a, y, w = map(jnp.asarray, cloud(9, 12, 3, 1.0))
+    *gradient, tangent = derivatives(engine, a, y, w)
+    *expected, _ = derivatives(Dense(), a, y, w)
+    for got, want in zip(gradient, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(tangent, np.sum(np.asarray(expected[0]) * np.asarray(a)), rtol=1e-12)
 
-    def observable(engine, a, y):
+
+@functools.partial(jax.jit, static_argnums=0)
+def derivatives(engine, a, y, w):
+    """The gradient of an observable by covectors and by tokens, and its derivative along the covectors."""
+
+    def observable(a, y):
         log_mass, mean = engine.attend(a, y, w)
         return jnp.sum(log_mass**2) + jnp.sum(mean**3)
 
-    expected = jax.grad(observable, argnums=(1, 2))(Dense(), a, y)
-    for got, want in zip(jax.grad(observable, argnums=(1, 2))(engine, a, y), expected, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
-    tangent = jax.jvp(lambda a: observable(engine, a, y), (a,), (a,))[1]
-    np.testing.assert_allclose(tangent, jnp.sum(expected[0] * a), rtol=1e-12)
+    return *jax.grad(observable, (0, 1))(a, y), jax.jvp(lambda a: observable(a, y), (a,), (a,))[1]
 
 
 @pytest.mark.parametrize("transform", [lambda f: f, lambda f: jax.grad(lambda a, y, w: f(a, y, w).mean.sum())])
@@ -128,8 +139,8 @@ def test_native_results_do_not_depend_on_the_number_of_threads():
 def test_native_sums_can_be_batched():
     a, y, w = map(jnp.asarray, cloud(9, 12, 3, 1.0))
     scales = jnp.array([0.5, 1.0, 2.0])
-    batched = jax.vmap(lambda s: Native().attend(s * a, y, w).mean)(scales)
-    expected = jax.vmap(lambda s: Dense().attend(s * a, y, w).mean)(scales)
+    batched = jax.jit(jax.vmap(lambda s: Native().attend(s * a, y, w).mean))(scales)
+    expected = jax.jit(jax.vmap(lambda s: Dense().attend(s * a, y, w).mean))(scales)
     np.testing.assert_allclose(batched, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -137,9 +148,9 @@ def test_tokens_without_weight_are_not_seen():
     a, y, w = cloud(5, 9, 3, 2.0)
     w[4:] = -np.inf
     a, y, w = map(jnp.asarray, (a, y, w))
-    expected = Dense().attend(a, y[:4], w[:4])
+    expected = dense(a, y[:4], w[:4])
     for engine in ENGINES:
-        np.testing.assert_allclose(engine.attend(a, y, w).mean, expected.mean, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(jax.jit(engine.attend)(a, y, w).mean, expected.mean, rtol=1e-12, atol=1e-14)
 
 
 def test_a_nan_is_not_hidden():
@@ -147,7 +158,7 @@ def test_a_nan_is_not_hidden():
     y[7, 1] = np.nan
     a, y, w = map(jnp.asarray, (a, y, w))
     for engine in ENGINES:
-        assert np.isnan(engine.attend(a, y, w).mean).all()
+        assert np.isnan(jax.jit(engine.attend)(a, y, w).mean).all()
 
 
 def test_forcing_the_native_engine_where_it_is_not_built_names_those_that_are(monkeypatch):
@@ -175,8 +186,8 @@ GPU_CASES = [
 def test_the_gpu_kernels_step_by_step_agree_with_dense(dtype, n, d, beta, least):
     y = on_sphere(np.random.default_rng(0), n, d)
     w = np.log(np.random.default_rng(1).uniform(least, 1, n))
-    a, y, w = (jnp.asarray(x, dtype) for x in (beta * y, y, w))
-    expected = Dense().attend(*(x.astype(jnp.float64) for x in (a, y, w)))
+    a, y, w = (jnp.asarray(x.astype(dtype)) for x in (beta * y, y, w))
+    expected = dense(*(jnp.asarray(np.asarray(x, float)) for x in (a, y, w)))
     seen = jax.jit(Pallas(interpret=True).attend)(a, y, w)
     bound = 10 * np.finfo(dtype).eps * (1 + abs(beta) + 14)  # as for the other engines; log 1e-6 is -14
     assert np.abs(np.asarray(seen.log_mass, float) - expected.log_mass).max() < bound

@@ -109,5 +109,6 @@ def _disjoint(mu: Particles, nu: Particles, p: Order, share: int, key: PRNGKeyAr
 
 def _blocks(mu: Particles, share: int, key: PRNGKeyArray) -> list[Particles]:
     size = len(mu.points) // share
-    mixed = jax.random.permutation(key, mu.points)
+    # On the host, where a slice is not a program of its own.
+    mixed = np.asarray(jax.random.permutation(key, mu.points))
     return [Particles(mu.space, mixed[i * size : (i + 1) * size]) for i in range(share)]
