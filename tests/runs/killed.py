@@ -53,6 +53,21 @@ def check(path):
     return run.frames
 
 
+def frames(path):
+    return committed(path)["frames"]
+
+
+def kill_time(path, process, chance):
+    """A random moment: a third of them while the child starts, the others while it saves frames."""
+    if chance.random() < 1 / 3:
+        time.sleep(chance.uniform(0.0, 2.0))
+        return
+    before = frames(path)
+    while frames(path) == before and os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.005)
+    time.sleep(chance.uniform(0.0, 0.3))
+
+
 def main(folder):
     chance, kills, left, k = random.Random(0), 0, [], 0
     path = folder / "run-0"
@@ -60,18 +75,14 @@ def main(folder):
         process = os.fork()
         if process == 0:
             child(path)
-        deadline = time.monotonic() + chance.uniform(0.3, float(sys.argv[2]))
-        done = (0, 0)
-        while time.monotonic() < deadline and done[0] == 0:
-            done = os.waitpid(process, os.WNOHANG)
-            time.sleep(0.01)
-        if done[0] == 0:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
+        kill_time(path, process, chance)
+        os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+        if os.WIFSIGNALED(status):
             kills += 1
             left.append(check(path))
-        elif done[1] != 0:
-            sys.exit(f"a child failed with {done[1]}")
+        elif os.WEXITSTATUS(status) != 0:
+            sys.exit(f"a child failed with {status}")
         else:
             k += 1
             path = folder / f"run-{k}"

@@ -21,7 +21,7 @@ RUNS = {
     "sphere-tokens": ROUND | {"n": 400},
     "cells": ROUND | {"measure": "cells", "cells": 128},
     "sequence": ROUND | {"measure": "sequence", "dim": 2, "n": 400},
-    "shorter": ROUND | {"dim": 2, "n": 400, "time": 0.15, "frames": 4},
+    "shorter": ROUND | {"dim": 2, "n": 400, "time": 0.1},
     "coarser": ROUND | {"dim": 2, "n": 400, "solver": "euler", "dt": 0.05},
 }
 

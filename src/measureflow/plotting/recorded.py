@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from measureflow.flows import Trajectory
 from measureflow.plotting.curves import draw_series, draw_steps
@@ -42,7 +43,7 @@ class Recorded(Protocol):
 class Along:
     """A number along a path, as figures want it."""
 
-    values: np.ndarray
+    values: ArrayLike
     label: str
     counts: bool = False
     drawn: bool = True
