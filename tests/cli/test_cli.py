@@ -144,6 +144,6 @@ def test_a_full_disk_gives_exit_code_1_and_a_sentence(capsys, monkeypatch):
     def full(self, *_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(RunFolder, "append", full)
+    monkeypatch.setattr(RunFolder, "_append", full)
     assert main(["simulate", "--n", "8", "--time", "1", "--frames", "3", "--out", "one", "--no-verify"]) == 1
     assert "Stopped after 0 of 3 frames: No space left on device. Make room" in capsys.readouterr().err

@@ -42,7 +42,7 @@ KINDS = {
 }  # fmt: skip
 
 
-class Broken(Exception):  # noqa: N818
+class Broken(BaseException):
     """What ends a run in the middle, as a kill would."""
 
 
@@ -83,6 +83,20 @@ def test_the_error_estimate_of_a_run_that_went_on_is_that_of_the_whole(tmp_path)
     run = mf.runs.record(flow(), tmp_path / "broken", resume=True, frames_per_leg=2)
     assert run.stats == whole.stats
     assert run.stats["error"] > 0
+
+
+@pytest.mark.parametrize("kind", ["last frame", "blow-up"])
+def test_a_run_killed_after_its_last_leg_is_finished_as_it_would_have_been(kind, tmp_path):
+    start = mf.Particles(mf.Euclidean(1), [[0.7]])
+    blowing = mf.Flow(mf.UnnormalisedAttention.isotropic(1, 1.0), start, np.linspace(0, 0.5, 12))
+    one = flow() if kind == "last frame" else blowing
+    whole = mf.runs.record(one, tmp_path / "whole", frames_per_leg=5)
+    with pytest.raises(Broken):
+        mf.runs.record(one, tmp_path / "broken", frames_per_leg=5, watch=broken_after(whole.frames))
+    run = mf.runs.record(one, tmp_path / "broken", resume=True, frames_per_leg=5)
+    assert run.finished
+    assert (run.outcome, run.ok, run.stats) == (whole.outcome, whole.ok, whole.stats)
+    np.testing.assert_array_equal(run.data.points, whole.data.points)
 
 
 def test_a_finished_run_stays_as_it_is(tmp_path):
@@ -143,6 +157,18 @@ def test_a_run_that_died_says_so(tmp_path):
     assert run.outcome.startswith("Killed after 2 of 6 frames; `measureflow resume")
 
 
+def test_a_run_that_fails_says_why(tmp_path):
+    def watch(job, state):
+        if state.frames >= 2:
+            raise RuntimeError("the plot thickens")
+
+    with pytest.raises(RuntimeError, match="the plot thickens"):
+        mf.runs.record(flow(), tmp_path / "run", watch=watch, frames_per_leg=2)
+    run = mf.runs.open(tmp_path / "run")
+    assert run.outcome == "Failed after 2 of 6 frames: RuntimeError: the plot thickens"
+    assert mf.runs.record(flow(), tmp_path / "run", resume=True, frames_per_leg=2).ok
+
+
 def test_an_interruption_finishes_what_there_is(tmp_path):
     def watch(job, state):
         if state.frames == 4:
@@ -174,15 +200,15 @@ def test_an_interruption_reaches_a_leg_that_takes_long():
 
 
 def test_a_full_disk_is_an_outcome_and_the_run_goes_on_when_there_is_room(tmp_path, monkeypatch):
-    append = RunFolder.append
+    append = RunFolder._append
 
     def full(self, times, *rest):
         if self.frames >= 2:
             raise OSError(errno.ENOSPC, "No space left on device")
         append(self, times, *rest)
 
-    monkeypatch.setattr(RunFolder, "append", full)
-    with pytest.raises(StorageError, match=r"Stopped after 2 of 6 frames: No space left on device. Make room"):
+    monkeypatch.setattr(RunFolder, "_append", full)
+    with pytest.raises(StorageError, match="Stopped after 2 of 6 frames: No space left on device"):
         mf.runs.record(flow(), tmp_path / "run", frames_per_leg=2)
     assert "No space left" in mf.runs.open(tmp_path / "run").outcome
     monkeypatch.undo()

@@ -67,7 +67,7 @@ def test_a_run_without_frames_has_a_table_and_no_picture(tmp_path):
     with pytest.raises(RuntimeError, match="before the first leg"):
         mf.runs.record(flow, tmp_path / "run", watch=never)
     run = mf.runs.open(tmp_path / "run")
-    assert "Killed after 0 of 2 frames" in run.outcome
+    assert run.outcome == "Failed after 0 of 2 frames: RuntimeError: before the first leg"
     assert dict(run.table.rows) == {"seconds": "0.0"}
     with pytest.raises(InputError, match="no saved frames to draw"):
         figure(run)

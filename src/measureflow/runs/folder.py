@@ -94,6 +94,14 @@ class RunFolder:
         self, times: np.ndarray, arrays: Mapping[str, np.ndarray], state: Any, so_far: Mapping[str, Any]
     ) -> None:
         """Add the frames of a leg, the measure it ends with and what the run cost so far; they are safe when this returns."""
+        try:
+            self._append(times, arrays, state, so_far)
+        except OSError as error:
+            raise StorageError(f"{error.strerror or error}. Make room") from error
+
+    def _append(
+        self, times: np.ndarray, arrays: Mapping[str, np.ndarray], state: Any, so_far: Mapping[str, Any]
+    ) -> None:
         rows = slice(self.frames, self.frames + len(times))
         for name, values in {"time": times, **arrays}.items():
             self._array(name)[rows] = values
@@ -217,7 +225,7 @@ def committed(path: Path) -> dict[str, Any]:
     return (
         json.loads(marker.read_text())
         if marker.is_file()
-        else {"frames": 0, "state": None, "stats": {}, "seconds": 0.0}
+        else {"frames": 0, "state": None, "stats": {}, "seconds": 0.0, "outcome": "Running.", "ok": True}
     )
 
 

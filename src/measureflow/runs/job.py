@@ -21,6 +21,10 @@ Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays stored beside the frames, each with the names of its dimensions."""
 
 
+RUNNING = "Running."
+"""The outcome of a run that has none yet."""
+
+
 @dataclass
 class State:
     """What is known of a run so far: enough to show it, to stop it and to finish it."""
@@ -30,7 +34,7 @@ class State:
     time: float = 0.0
     series: dict[str, float] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
-    outcome: str = "Running."
+    outcome: str = RUNNING
     ok: bool = True
     seconds: float = 0.0
 

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, made, room
-from measureflow.runs.job import Job, State
+from measureflow.runs.job import RUNNING, Job, State
 from measureflow.runs.reading import Run
 from measureflow.runs.settings import InputError
 
@@ -54,24 +54,34 @@ def perform(
     """
     folder, state, info = _reopened(job, Path(str(out))) if resume else _begun(job, out, force)
     with contextlib.closing(folder), _signals():
-        watch(job, state)
         if info.get("finished"):
+            watch(job, state)
             return Run(folder.path)
         try:
-            _legs(job, folder, state, watch)
+            watch(job, state)
+            if state.outcome == RUNNING:
+                _legs(job, folder, state, watch)
+            _finish(job, folder, state, info, finished=True)
+            folder.finish(job.labels, job.layout())
         except KeyboardInterrupt:
-            state.ok, done = False, f"{folder.frames} of {job.frames} frames"
-            state.outcome = f"Interrupted after {done}; `measureflow resume {folder.path}` goes on."
-
-            folder.describe(info | _results(state, finished=False))
+            _ended(job, folder, state, info, "Interrupted", f"; `measureflow resume {folder.path}` goes on.")
             with contextlib.suppress(KeyboardInterrupt):
                 _finish(job, folder, state, info, finished=False)
             raise Interrupted(folder.path) from None
-        except OSError as error:
-            raise _stored(job, folder, state, info, error) from error
-        _finish(job, folder, state, info, finished=True)
-        folder.finish(job.labels, job.layout())
+        except (StorageError, OSError) as error:
+            _ended(job, folder, state, info, "Stopped", f": {error}. `measureflow resume {folder.path}` goes on.")
+            raise StorageError(state.outcome) from error
+        except Exception as error:
+            _ended(job, folder, state, info, "Failed", f": {type(error).__name__}: {error}")
+            raise
     return Run(folder.path)
+
+
+def _ended(job: Job, folder: RunFolder, state: State, info: dict[str, Any], how: str, why: str) -> None:
+    """Say in `run.json`, if that can still be written, how a run ended before its time."""
+    state.ok, state.outcome = False, f"{how} after {folder.frames} of {job.frames} frames{why}"
+    with contextlib.suppress(OSError):
+        folder.describe(info | _results(state, finished=False))
 
 
 def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
@@ -83,15 +93,21 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
         values = job.watch(path.measures) if len(path) else {}
         state.follow(path, values)
         state.seconds = time.perf_counter() - begun
-        if len(path):
-            frames = {name: np.asarray(array) for name, array in job.word.arrays(path.measures).items()}
-            so_far = {"stats": state.stats, "seconds": round(state.seconds, 3)}
-            folder.append(np.asarray(path.times), frames | values, path.final, so_far)
         if state.ok and (reason := job.stop(state)) is not None:
             state.outcome, state.ok = reason, False
+        if len(path):
+            frames = {name: np.asarray(array) for name, array in job.word.arrays(path.measures).items()}
+            folder.append(np.asarray(path.times), frames | values, path.final, _so_far(job, state))
         watch(job, state)
         if not state.ok:
             return
+
+
+def _so_far(job: Job, state: State) -> dict[str, Any]:
+    """What a killed run would not know: its cost, and whether the leg was its last."""
+    ended = not state.ok or state.frames == job.frames
+    outcome = {"outcome": state.outcome, "ok": state.ok} if ended else {"outcome": RUNNING, "ok": True}
+    return outcome | {"stats": state.stats, "seconds": round(state.seconds, 3)}
 
 
 def _finish(job: Job, folder: RunFolder, state: State, info: dict[str, Any], finished: bool) -> None:
@@ -151,10 +167,9 @@ def _reopened(job: Job, path: Path) -> tuple[RunFolder, State, dict[str, Any]]:
     if folder.frames:
         state.mu, state.frames, state.time = folder.state(job.flow.start), folder.frames, float(run.times[-1])
         state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
-    cost = run.info if run.info["finished"] else committed(path)
-    state.stats, state.seconds = dict(cost["stats"]), cost["seconds"]
-    if run.info["finished"]:
-        state.outcome, state.ok = run.info["outcome"], run.info["ok"]
+    known = run.info if run.info["finished"] else committed(path)
+    state.stats, state.seconds = dict(known["stats"]), known["seconds"]
+    state.outcome, state.ok = known["outcome"], known["ok"]
     return folder, state, run.info
 
 
@@ -203,18 +218,6 @@ def git_state() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip()
-
-
-def _stored(job: Job, folder: RunFolder, state: State, info: dict[str, Any], error: OSError) -> StorageError:
-    """The sentence for a disk that takes no more, also in `run.json` if that can still be written."""
-    state.ok = False
-    state.outcome = (
-        f"Stopped after {folder.frames} of {job.frames} frames: {error.strerror or error}. Make room, then "
-        f"`measureflow resume {folder.path}` goes on."
-    )
-    with contextlib.suppress(OSError):
-        folder.describe(info | _results(state, finished=False))
-    return StorageError(state.outcome)
 
 
 def _removed(path: Path) -> None:
