@@ -33,15 +33,15 @@ def test_two_processes_agree_on_a_flow_with_a_function_in_it():
     assert len(found[0].strip()) == 16
 
 
-def a_flow(beta=1.0, n=3, times=(0.0, 1.0), solver=None, **words):
+def a_flow(beta=1.0, n=3, end=1.0, solver=None, **words):
     start = mf.Particles.iid(mf.Sphere(2), n, key=0)
-    return mf.Flow(mf.SoftmaxAttention.isotropic(2, beta), start, times, solver, **words)
+    return mf.Flow(mf.SoftmaxAttention.isotropic(2, beta), start, [0.0, end], solver, **words)
 
 
 CHANGED = {
     "number": a_flow(beta=1.0 + 1e-15),
     "size": a_flow(n=4),
-    "times": a_flow(times=(0.0, 1.1)),
+    "times": a_flow(end=1.1),
     "solver": a_flow(solver=mf.Euler(0.1)),
     "tolerance": a_flow(solver=mf.Adaptive(1e-9)),
     "noise": a_flow(solver=mf.Euler(0.1), noise=mf.Langevin(0.1), key=0),
