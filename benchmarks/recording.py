@@ -1,6 +1,6 @@
 """What a run folder costs: the same flow computed by `evolve` and by `record`, interleaved, and how fast `resume` starts.
 
-    python benchmarks/recording.py [--n 512]
+    python benchmarks/recording.py [--n 512] [--steps 10000]
 
 Prints the medians, their ratio, and the seconds from the start of `measureflow resume RUN` to its first new frame.
 """
@@ -29,9 +29,9 @@ def seconds(work):
     return time.perf_counter() - begun
 
 
-def overhead(n, folder, repeats=5):
+def overhead(n, steps, folder, repeats=3):
     start = mf.Particles.iid(mf.Sphere(8), n, key=0)
-    flow = mf.Flow(mf.SoftmaxAttention.isotropic(8, 9.0), start, np.linspace(0, 10, 121), mf.RK4(0.01))
+    flow = mf.Flow(mf.SoftmaxAttention.isotropic(8, 9.0), start, np.linspace(0, 10, 121), mf.RK4(10 / steps))
 
     def plain():
         jax.block_until_ready([leg.measures.points for leg in flow.legs(11)])
@@ -67,10 +67,14 @@ def first_frame(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=512)
-    n = parser.parse_args().n
+    parser.add_argument("--steps", type=int, default=10_000)
+    words = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        plain, recorded = overhead(n, Path(name))
-        print(f"n = {n}, 1000 steps of RK4, 121 frames: legs {plain:.3f} s, record {recorded:.3f} s", end=", ")
+        plain, recorded = overhead(words.n, words.steps, Path(name))
+        print(
+            f"n = {words.n}, {words.steps} steps of RK4, 121 frames: legs {plain:.3f} s, record {recorded:.3f} s",
+            end=", ",
+        )
         print(f"{100 * (recorded / plain - 1):.1f}% more")
         print(f"resume: the first new frames after {first_frame(Path(name)):.1f} s")
 
