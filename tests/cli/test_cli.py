@@ -10,6 +10,8 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.cli.options import parse_run
+from measureflow.runs.commands import command
 
 
 def complaint(capsys, *words):
@@ -65,6 +67,11 @@ def test_a_run_can_be_repeated_from_its_configuration(capsys):
     assert "error estimate" not in capsys.readouterr().out
 
 
+def test_no_words_at_all_ask_for_the_defaults():
+    assert parse_run(command("simulate"), []).n == 512
+    assert parse_run(command("train heads"), []).heads == 64
+
+
 def test_without_out_each_run_gets_a_new_folder(in_empty_folder):
     for _ in range(2):
         assert main(["simulate", "--n", "4", "--time", "1", "--frames", "2", "--no-verify"]) == 0
@@ -105,18 +112,18 @@ COMMANDS = ["simulate", "train", "train heads", "train certify", "resume", "plot
             "study run", "bench"]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_and_names_itself(command, capsys):
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_help_and_names_itself(words, capsys):
     with pytest.raises(SystemExit) as left:
-        raise SystemExit(main([*command.split(), "--help"]))
+        raise SystemExit(main([*words.split(), "--help"]))
     assert not left.value.code
-    assert f"usage: measureflow {command}" in capsys.readouterr().out
+    assert f"usage: measureflow {words}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["resume", "plot", "rerun", "compare", "train certify"])
-def test_a_missing_run_is_a_sentence(command, capsys):
-    assert "is needed" in complaint(capsys, *command.split())
-    said = complaint(capsys, *command.split(), "nowhere", *(["nowhere"] if command == "compare" else []))
+@pytest.mark.parametrize("words", ["resume", "plot", "rerun", "compare", "train certify"])
+def test_a_missing_run_is_a_sentence(words, capsys):
+    assert "is needed" in complaint(capsys, *words.split())
+    said = complaint(capsys, *words.split(), "nowhere", *(["nowhere"] if words == "compare" else []))
     assert "'nowhere' is not a run folder" in said or "not a training run" in said
 
 

@@ -80,7 +80,7 @@ def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = F
 
 def _after(argv: list[str], option: str) -> str | None:
     """The word after an option, before anything is known of the others."""
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+    for word, following in zip(argv, [*argv, ""][1:], strict=True):
         if word == option:
             return following or None
         if word.startswith(f"{option}="):
