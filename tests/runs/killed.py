@@ -25,13 +25,16 @@ import measureflow as mf
 import measureflow.runs.recording
 from measureflow.runs.folder import committed, is_run
 
-KILLS = 25
+KIND, KILLS = sys.argv[2], int(sys.argv[3])
 
 
 def flow():
     points = np.random.default_rng(0).normal(size=(8, 3))
     start = mf.Particles(mf.Sphere(3), points / np.linalg.norm(points, axis=1, keepdims=True))
-    return mf.Flow(mf.SoftmaxAttention.isotropic(3, 4.0), start, np.linspace(0, 40, 2001), mf.Heun(0.01))
+    field = mf.SoftmaxAttention.isotropic(3, 4.0)
+    if KIND == "layers":
+        return mf.flows.Layers(field, start, 2000, 0.02)
+    return mf.Flow(field, start, np.linspace(0, 40, 2001), mf.Heun(0.01))
 
 
 def child(path):

@@ -1,5 +1,7 @@
 """Runs side by side, as a user meets them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -7,6 +9,7 @@ from PIL import Image
 import measureflow as mf
 from measureflow.cli import main
 from measureflow.runs import compare
+from measureflow.runs.comparison import figure
 
 FLAT = {"beta": 0.3, "time": 0.2, "frames": 3, "verify": False}
 ROUND = {"beta": 1.0, "time": 0.2, "frames": 3, "verify": False, "init": "clusters"}
@@ -26,21 +29,28 @@ RUNS = {
 }
 
 
+HEADS = {"data": "f2", "heads": 2, "time": 0.03, "frames": 3}
+TRAINING = {"training": HEADS, "descent": HEADS | {"optimiser": "descent"}}
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("compare")
-    for name, words in RUNS.items():
-        mf.runs.run("simulate", **words, out=str(folder / name))
-    few = {"data": "f2", "heads": 2, "time": 0.03, "frames": 3, "out": str(folder / "training")}
-    mf.runs.run("train heads", **few)
-    mf.runs.run("train heads", **few | {"optimiser": "descent", "out": str(folder / "descent")})
-    return folder
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("compare")
 
 
 @pytest.fixture(autouse=True)
-def in_folder(runs, tmp_path, monkeypatch):
-    monkeypatch.chdir(runs)
+def in_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def made(*names):
+    """The names of runs, which are made when they are first needed."""
+    for name in names:
+        if not Path(name).exists():
+            command, words = ("train heads", TRAINING[name]) if name in TRAINING else ("simulate", RUNS[name])
+            mf.runs.run(command, **words, out=name)
+    return names
 
 
 def complaint(capsys, *words):
@@ -51,7 +61,7 @@ def complaint(capsys, *words):
 @pytest.mark.parametrize("kind", ["gaussian", "mixture", "circle", "sphere"])
 def test_tokens_are_drawn_over_their_limit_with_the_distance(kind, tmp_path, capsys):
     picture = tmp_path / "picture.png"
-    assert main(["compare", f"{kind}-tokens", kind, "--out", str(picture)]) == 0
+    assert main(["compare", *made(f"{kind}-tokens", kind), "--out", str(picture)]) == 0
     printed = capsys.readouterr().out
     for word in ("measure", "particles", kind, "last common frame", "drawn from the limit", "picture"):
         assert word in printed
@@ -61,7 +71,7 @@ def test_tokens_are_drawn_over_their_limit_with_the_distance(kind, tmp_path, cap
 
 @pytest.mark.parametrize("kind", ["gaussian", "mixture", "circle", "sphere"])
 def test_tokens_are_as_near_to_their_limit_as_a_sample(kind):
-    (found,) = compare(f"{kind}-tokens", kind).distances
+    (found,) = compare(*made(f"{kind}-tokens", kind)).distances
     np.testing.assert_allclose(found.times, [0.0, 0.1, 0.2])
     # At these short times the tokens are still a sample: distances agree up to chance, which is up to a factor of two
     # for each side where blobs get more or less than their share.
@@ -70,7 +80,7 @@ def test_tokens_are_as_near_to_their_limit_as_a_sample(kind):
 
 
 def test_the_distance_of_a_gaussian_is_that_of_moments():
-    (found,) = compare("gaussian", "gaussian-tokens").distances
+    (found,) = compare(*made("gaussian", "gaussian-tokens")).distances
     tokens = mf.runs.open("gaussian-tokens").data.points.values[-1]
     limit = mf.runs.open("gaussian").final
     fitted = mf.Gaussian(tokens.mean(0), np.cov(tokens.T, bias=True))
@@ -79,7 +89,7 @@ def test_the_distance_of_a_gaussian_is_that_of_moments():
 
 
 def test_runs_of_one_kind_differ_by_their_frames(capsys):
-    found = compare("circle-tokens", "coarser")
+    found = compare(*made("circle-tokens", "coarser"))
     (distance,) = found.distances
     one, other = (mf.runs.open(name).data.points.values for name in ("circle-tokens", "coarser"))
     np.testing.assert_array_equal(distance.values, np.abs(one - other).max((1, 2)))
@@ -87,14 +97,14 @@ def test_runs_of_one_kind_differ_by_their_frames(capsys):
     assert distance.values[0] == 0 < distance.values[-1] < 0.01
     assert [row[0] for row in found.settings] == ["solver", "dt"]
     assert distance.sampling is None
-    assert main(["compare", "circle-tokens", "coarser"]) == 0
+    assert main(["compare", *made("circle-tokens", "coarser")]) == 0
     assert "largest difference of the frames" in capsys.readouterr().out
     with Image.open("compare.png") as drawn:
         assert min(drawn.size) > 1000
 
 
 def test_cells_are_near_the_density_by_moments():
-    (found,) = compare("circle", "cells").distances
+    (found,) = compare(*made("circle", "cells")).distances
     # Averages over 128 cells against values at points: second order in their width, 2.4e-3, at the 1000 quantiles.
     assert found.values.max() < 0.01
 
@@ -114,11 +124,9 @@ def test_many_tokens_are_compared_by_weight_and_not_by_their_order(tmp_path):
 
 def test_several_variants_are_one_figure_with_a_column_each(tmp_path, capsys):
     names = ["circle-tokens", "coarser", "sequence"]
-    found = compare(*names)
+    found = compare(*made(*names))
     assert len(found.distances) == 2
     assert all(len(row) == 4 for row in (*found.settings, *found.results))
-    from measureflow.runs.comparison import figure
-
     drawn = figure(found)
     assert [ax.get_title().split(",")[0] for ax in drawn.axes[:3]] == names
     energy = next(ax for ax in drawn.axes if ax.get_ylabel() == "interaction energy E")
@@ -128,31 +136,33 @@ def test_several_variants_are_one_figure_with_a_column_each(tmp_path, capsys):
 
 
 def test_training_runs_are_compared_by_their_risks(tmp_path, capsys):
-    assert main(["compare", "training", "descent", "--out", str(tmp_path / "heads.png")]) == 0
+    assert main(["compare", *made("training", "descent"), "--out", str(tmp_path / "heads.png")]) == 0
     printed = capsys.readouterr().out
     for word in ("optimiser", "sgd", "descent", "risk"):
         assert word in printed
 
 
 def test_runs_of_different_spaces_share_their_curves_but_no_distance():
-    found = compare("circle", "sphere")
+    found = compare(*made("circle", "sphere"))
     assert found.distances == [None]
     assert "energy" in found.shared
 
 
 def test_only_frames_of_one_time_are_compared():
-    (found,) = compare("circle", "shorter").distances
+    (found,) = compare(*made("circle", "shorter")).distances
     np.testing.assert_allclose(found.times, [0.0, 0.1])
 
 
 def test_a_gaussian_and_a_mixture_are_compared_without_tokens(tmp_path, capsys):
-    assert main(["compare", "gaussian", "mixture", "--out", str(tmp_path / "limits.png")]) == 0
+    assert main(["compare", *made("gaussian", "mixture"), "--out", str(tmp_path / "limits.png")]) == 0
     assert "drawn from the limit" not in capsys.readouterr().out
 
 
 def test_bad_input_gets_a_sentence(capsys, tmp_path):
-    assert "'nowhere' is not a run folder" in complaint(capsys, "circle", "nowhere")
-    assert "takes at least two run folders; got 1" in complaint(capsys, "circle")
-    assert "`out` must end in .png" in complaint(capsys, "circle", "circle-tokens", "--out", "picture.doc")
-    assert "there is no folder 'none'" in complaint(capsys, "circle", "circle-tokens", "--out", "none/picture.png")
+    assert "'nowhere' is not a run folder" in complaint(capsys, *made("circle"), "nowhere")
+    assert "takes at least two run folders; got 1" in complaint(capsys, *made("circle"))
+    assert "`out` must end in .png" in complaint(capsys, *made("circle", "circle-tokens"), "--out", "picture.doc")
+    assert "there is no folder 'none'" in complaint(
+        capsys, *made("circle", "circle-tokens"), "--out", "none/picture.png"
+    )
     assert "`runs`" in complaint(capsys)
