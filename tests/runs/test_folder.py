@@ -129,7 +129,7 @@ def test_force_refuses_what_is_not_a_run(kind, tmp_path, monkeypatch):
 
 
 def test_runs_without_a_name_get_folders_of_their_own_also_at_once(tmp_path):
-    code = "from measureflow.runs.folder import made; print(made(None, 'simulate', False))"
+    code = "from measureflow.runs.folder import made; print(made(None, 'simulate', False)[0])"
     started = [
         subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_computed(tmp
 
 def test_frames_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=2**20))
-    with pytest.raises(InputError, match="keep fewer frames"):
+    with pytest.raises(InputError, match="keep fewer"):
         mf.runs.run("simulate", n=64, frames=2000, out=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 

@@ -1,10 +1,12 @@
 """One loop for every run: it reports, stops, goes on to the same bits, and says what happened to it."""
 
 import errno
+import fcntl
 import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,12 +151,31 @@ def test_a_live_run_is_locked_and_a_second_process_is_refused(tmp_path):
     assert not run.alive
 
 
+def test_a_folder_that_another_process_begins_is_left_alone(tmp_path):
+    """It is empty and locked for a moment, between its making and its first file."""
+    (tmp_path / "run").mkdir()
+    lock = os.open(tmp_path / "run", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="being written by another process"):
+        mf.runs.record(flow(), tmp_path / "run")
+    assert (tmp_path / "run").is_dir()
+    os.close(lock)
+
+
+def test_an_old_run_is_kept_when_the_new_one_does_not_fit(tmp_path, monkeypatch):
+    old = mf.runs.record(flow(), tmp_path / "run")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    with pytest.raises(InputError, match="keep fewer"):
+        mf.runs.record(flow(), tmp_path / "run", force=True)
+    assert mf.runs.open(old.path).ok
+
+
 def test_a_run_that_died_says_so(tmp_path):
     with pytest.raises(Broken):
         mf.runs.record(flow(), tmp_path / "run", watch=broken_after(2), frames_per_leg=2)
     run = mf.runs.open(tmp_path / "run")
     assert not run.alive
-    assert run.outcome.startswith("Killed after 2 of 6 frames; `measureflow resume")
+    assert run.outcome.startswith("Killed after 2 of 6 frames; `mf.runs.record(flow")
 
 
 def test_a_run_that_fails_says_why(tmp_path):
@@ -177,7 +198,7 @@ def test_an_interruption_finishes_what_there_is(tmp_path):
     with pytest.raises(Interrupted) as caught:
         mf.runs.record(flow(), tmp_path / "run", watch=watch, frames_per_leg=2)
     run = mf.runs.open(caught.value.path)
-    assert run.outcome.startswith("Interrupted after 4 of 6 frames; `measureflow resume")
+    assert run.outcome.startswith("Interrupted after 4 of 6 frames; `mf.runs.record(flow")
     assert not run.finished
     # The error at the time reached: a flow that ends there has the same.
     shorter = flow()

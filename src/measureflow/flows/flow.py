@@ -116,7 +116,7 @@ class Flow(AbstractFlow[Measure]):
             checks.positive("merge", merge)
             merging.check(self.field, self.start, noise)
         self.merge = None if merge is None else float(np.asarray(merge))
-        self.way()
+        self.way()  # a noise that does not fit is refused here
 
     def way(self, derivative: dfx.AbstractAdjoint | None = None) -> AbstractWay:
         """How legs are done: straight, with noise, or merging tokens on the way."""

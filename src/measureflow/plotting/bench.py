@@ -4,15 +4,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
 from measureflow.plotting.marks import PALETTE
-
-
-def formats() -> list[str]:
-    """How the name of a picture may end."""
-    return sorted(FigureCanvasBase.get_supported_filetypes())
 
 
 def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:

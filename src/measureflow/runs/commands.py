@@ -101,6 +101,11 @@ COMMANDS: dict[str, str | type[AbstractCommand]] = {
 }
 
 
+def again(name: str, path: Path) -> str:
+    """How a run of a command goes on, in words."""
+    return f"`mf.runs.record(flow, {str(path)!r}, resume=True)`" if name == "record" else f"`measureflow resume {path}`"
+
+
 def command(name: str) -> AbstractCommand:
     """The command of a name."""
     if name not in COMMANDS:

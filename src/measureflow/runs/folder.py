@@ -57,27 +57,23 @@ class RunFolder:
     @staticmethod
     def create(
         path: Path,
+        lock: int,
         frames: int,
         frames_per_leg: int,
         precision: str,
         layout: Layout,
         series: Mapping[str, Mapping[str, Any]],
     ) -> "RunFolder":
-        """Make the arrays of a new run in a folder that is there."""
-        lock = _locked(path)
-        try:
-            data = zarr.create_group(path / "data.zarr")
-            chunk = min(frames_per_leg, frames)
-            for name, sizes in ({"time": {}} | dict(layout) | {name: {} for name in series}).items():
-                shape = tuple(sizes.values())
-                array = data.create_array(
-                    name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=precision, fill_value=float("nan"),
-                    dimension_names=("time", *sizes), compressors=[ZstdCodec(level=0), Crc32cCodec()], serializer=BytesCodec(),
-                )  # fmt: skip
-                array.attrs.update(series.get(name, {}))
-        except BaseException:
-            os.close(lock)
-            raise
+        """Make the arrays of a new run in an empty folder that this process has locked."""
+        data = zarr.create_group(path / "data.zarr")
+        chunk = min(frames_per_leg, frames)
+        for name, sizes in ({"time": {}} | dict(layout) | {name: {} for name in series}).items():
+            shape = tuple(sizes.values())
+            array = data.create_array(
+                name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=precision, fill_value=float("nan"),
+                dimension_names=("time", *sizes), compressors=[ZstdCodec(level=0), Crc32cCodec()], serializer=BytesCodec(),
+            )  # fmt: skip
+            array.attrs.update(series.get(name, {}))
         return RunFolder(path, frames_per_leg, lock)
 
     @staticmethod
@@ -150,18 +146,33 @@ class RunFolder:
         return self._arrays[name]
 
 
-def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = ()) -> Path:
-    """The folder that is asked for, empty: a new one named after the command unless given."""
+def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = ()) -> tuple[Path, int]:
+    """The folder that is asked for, empty and locked: a new one named after the command unless given."""
     if out is None:
-        return _next(Path("runs", command.replace(" ", "-")))
+        path = _next(Path("runs", command.replace(" ", "-")))
+        return path, _locked(path)
     path = Path(out)
     with _speaking("out"):
         if path.exists() or path.is_symlink():
-            _clear(path, force, inputs)
+            _check_replaceable(path, force, inputs)
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise InputError(f"`out`: {out!r} cannot be written.")
-    return path
+        lock = _locked(path)
+        if force:
+            _clear(path)
+        if any(path.iterdir()):  # another process was faster
+            os.close(lock)
+            raise InputError(f"`out`: {out!r} exists; choose another folder or add `--force`.")
+    return path, lock
+
+
+def taken_back(path: Path, lock: int) -> None:
+    """Remove what was written into a folder that this process has locked, and the folder if nothing else is in it."""
+    with contextlib.suppress(OSError):
+        _clear(path)
+        path.rmdir()
+    os.close(lock)
 
 
 def _next(base: Path) -> Path:
@@ -177,8 +188,8 @@ def _next(base: Path) -> Path:
             k += 1
 
 
-def _clear(path: Path, force: bool, inputs: tuple[str, ...]) -> None:
-    """Remove a run, file by file, or say why not."""
+def _check_replaceable(path: Path, force: bool, inputs: tuple[str, ...]) -> None:
+    """Refuse a folder that is not empty, unless it is a run that may be replaced."""
     shown = str(path)
     if not force:
         if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
@@ -198,9 +209,13 @@ def _clear(path: Path, force: bool, inputs: tuple[str, ...]) -> None:
         raise InputError(
             f"`out`: {shown!r} also holds {foreign[0]!r}, which no run wrote; `--force` does not replace it."
         )
-    os.close(_locked(path))
+
+
+def _clear(path: Path) -> None:
+    """Remove what a run writes, file by file."""
     for item in path.iterdir():
-        shutil.rmtree(item) if item.name == "data.zarr" else item.unlink()
+        if _ours(item):
+            shutil.rmtree(item) if item.is_dir() else item.unlink()
 
 
 def _ours(item: Path) -> bool:
@@ -238,12 +253,13 @@ def is_alive(path: Path) -> bool:
     return False
 
 
-def room(path: Path, size: int) -> None:
+def room(out: str | Path | None, size: int) -> None:
     """Refuse a run whose frames do not fit on the disk."""
-    free = shutil.disk_usage(path).free
+    path = Path("." if out is None else out).absolute()
+    free = shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
     if free < size + FULL:
         raise InputError(
-            f"`frames` need {size / 2**20:.0f} MiB and {str(path)!r} has {free / 2**20:.0f} MiB left: keep fewer frames."
+            f"`frames` need {size / 2**20:.0f} MiB and the disk of {str(path)!r} has {free / 2**20:.0f} MiB left: keep fewer."
         )
 
 

@@ -8,7 +8,6 @@ import contextlib
 import importlib.metadata
 import platform
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, made, room
+from measureflow.runs.commands import again
+from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, made, room, taken_back
 from measureflow.runs.job import RUNNING, Job, State
 from measureflow.runs.reading import Run
 from measureflow.runs.settings import InputError
@@ -64,12 +64,12 @@ def perform(
             _finish(job, folder, state, info, finished=True)
             folder.finish(job.labels, job.layout())
         except KeyboardInterrupt:
-            _ended(job, folder, state, info, "Interrupted", f"; `measureflow resume {folder.path}` goes on.")
+            _ended(job, folder, state, info, "Interrupted", f"; {again(job.command, folder.path)} goes on.")
             with contextlib.suppress(KeyboardInterrupt):
                 _finish(job, folder, state, info, finished=False)
             raise Interrupted(folder.path) from None
         except (StorageError, OSError) as error:
-            _ended(job, folder, state, info, "Stopped", f": {error}. `measureflow resume {folder.path}` goes on.")
+            _ended(job, folder, state, info, "Stopped", f": {error}. {again(job.command, folder.path)} goes on.")
             raise StorageError(state.outcome) from error
         except Exception as error:
             _ended(job, folder, state, info, "Failed", f": {type(error).__name__}: {error}")
@@ -113,40 +113,35 @@ def _so_far(job: Job, state: State) -> dict[str, Any]:
 def _finish(job: Job, folder: RunFolder, state: State, info: dict[str, Any], finished: bool) -> None:
     """The error estimate, and what the job stores beside; of what there is, where the run did not end by itself."""
     begun = time.perf_counter()
-    outcome = state.ok, state.outcome
     if job.verify and folder.frames and (state.ok or not finished):
         error = job.flow.error(state.mu, state.time)
         state.stats |= {} if error is None else {"error": float(error)}
     if folder.frames:
         folder.keep(job.finish(state))
     state.seconds += time.perf_counter() - begun
-    state.ok, state.outcome = outcome
     folder.describe(info | _results(state, finished))
 
 
 def _begun(job: Job, out: str | Path | None, force: bool) -> tuple[RunFolder, State, dict[str, Any]]:
-    """A new folder with what is known before the first leg."""
+    """A new folder with what is known before the first leg; one that cannot be filled is taken back."""
+    layout, info, start = job.layout(), _described(job), State(job.flow.start)
+    numbers = job.frames * sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
+    room(out, numbers * np.dtype(job.precision).itemsize)  # before an old run is replaced
     inputs = () if job.settings is None else job.settings.inputs()
-    path = made(None if out is None else str(out), job.command, force, inputs)
+    path, lock = made(None if out is None else str(out), job.command, force, inputs)
     try:
-        layout = job.layout()
-        size = sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
-        room(path, job.frames * size * np.dtype(job.precision).itemsize)
-        info = _described(job)
-        folder = RunFolder.create(path, job.frames, job.frames_per_leg, job.precision, layout, job.labels)
-        folder.keep(
-            {name: ((dimension,), values) for name, (dimension, values) in job.word.fixed(job.flow.start).items()}
-        )
+        folder = RunFolder.create(path, lock, job.frames, job.frames_per_leg, job.precision, layout, job.labels)
+        fixed = job.word.fixed(job.flow.start)
+        folder.keep({name: ((dimension,), values) for name, (dimension, values) in fixed.items()})
         if job.settings is not None:
             folder.write_text("config.toml", job.settings.to_toml())
-        folder.describe(info | _results(State(job.flow.start), finished=False))
-    except OSError as error:
-        _removed(path)
-        raise InputError(f"`out`: cannot write {str(path)!r}: {error.strerror or error}.") from None
-    except BaseException:
-        _removed(path)
+        folder.describe(info | _results(start, finished=False))
+    except BaseException as error:
+        taken_back(path, lock)
+        if isinstance(error, OSError):
+            raise InputError(f"`out`: cannot write {str(path)!r}: {error.strerror or error}.") from None
         raise
-    return folder, State(job.flow.start), info
+    return folder, start, info
 
 
 def _reopened(job: Job, path: Path) -> tuple[RunFolder, State, dict[str, Any]]:
@@ -218,11 +213,6 @@ def git_state() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip()
-
-
-def _removed(path: Path) -> None:
-    """Take back a folder that holds nothing yet."""
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def in_thread(items: Iterator[Any]) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from measureflow.runs.commands import AbstractCommand, command
+from measureflow.runs.commands import AbstractCommand, again, command
 from measureflow.runs.folder import committed, is_alive, is_run
 from measureflow.runs.measures import AbstractMeasureWord
 from measureflow.runs.measures.base import Look
@@ -70,9 +70,8 @@ class Run:
     def outcome(self) -> str:
         """How the run ended, in a sentence."""
         if self.info["outcome"] == "Running." and not self.alive:
-            return (
-                f"Killed after {self.frames} of {self.info['frames']} frames; `measureflow resume {self.path}` goes on."
-            )
+            done = f"{self.frames} of {self.info['frames']} frames"
+            return f"Killed after {done}; {again(self.info['command'], self.path)} goes on."
         return self.info["outcome"]
 
     @property

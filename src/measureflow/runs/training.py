@@ -1,5 +1,6 @@
 """The training of heads as a job, and what is needed of a finished one for a certificate."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +67,21 @@ class Problem(eqx.Module):
         return self.field if isinstance(self.field, HeavyBall) else None
 
 
+@dataclass(frozen=True, kw_only=True)
 class TrainingJob(Job):
     """Training: it stops when heads become too stiff for the step, and ends with gap, spectra and, if asked, the limit."""
 
     problem: Problem
-    settings: HeadTraining
 
-    def __init__(self, problem: Problem, settings: HeadTraining, **parts: Any):
-        super().__init__(settings=settings, **parts)
-        object.__setattr__(self, "problem", problem)
+    @property
+    def config(self) -> HeadTraining:
+        """What was asked."""
+        assert isinstance(self.settings, HeadTraining)
+        return self.settings
 
     def stop(self, state: State) -> str | None:
         """Why the step no longer suits the heads, with the limit."""
-        config, field = self.settings, self.problem.limited(self.settings)
+        config, field = self.config, self.problem.limited(self.config)
         if field is None or config.step <= (limit := step_limit(field, state.mu, state.time)):
             return None
         return (
@@ -96,8 +99,8 @@ class TrainingJob(Job):
             "splitting": (("apart",), np.asarray(ritz_values(splitting, problem.energy, final))),
             "translation": (("together",), np.asarray(ritz_values(translation, problem.energy, final))),
         }
-        if self.settings.limit:
-            found["limit"] = (("limit_time",), _limit(self.settings, state.frames))
+        if self.config.limit:
+            found["limit"] = (("limit_time",), _limit(self.config, state.frames))
         return found
 
 
@@ -111,8 +114,8 @@ def job_of(config: HeadTraining) -> TrainingJob:
         raise InputError(str(error)) from None
     step = "" if config.optimiser == "flow" else f", step {config.step:g}"
     return TrainingJob(
-        problem,
-        config,
+        problem=problem,
+        settings=config,
         flow=flow,
         word=MEASURES["particles"],
         word_name="particles",

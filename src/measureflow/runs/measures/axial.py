@@ -22,7 +22,7 @@ class AxialWord(AbstractDensityWord):
     kind = "measureflow.measures:AxialDensity"
     dimensions = {"density": ("height",)}
     brings = {"degree": Option(PositiveInt, 64, "degree of a density about an axis")}
-    usual = {"init": "tilted", "dim": 3}
+    usual = {"init": "tilted"}
 
     def rules(self, config: "Simulation") -> Rules:
         """Laws that are symmetric about the axis."""

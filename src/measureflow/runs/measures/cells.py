@@ -19,7 +19,7 @@ class CellsWord(AbstractRing):
     help = "a density on the circle by averages over cells"
     kind = "measureflow.measures:CircleCells"
     brings = {"cells": Option(PositiveInt | None, None, "cells of a density on the circle")}
-    usual = {"dim": 2, "init": "ripples", "cells": 512, "solver": "adaptive"}
+    usual = {"dim": 2, "init": "ripples", "cells": 512}
     in_file = ("cells",)
 
     def start(self, config: "Simulation") -> "CircleCells":
