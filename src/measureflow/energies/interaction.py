@@ -23,7 +23,10 @@ class InteractionEnergy(AbstractEnergy):
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """Half the average of the first variation, since the energy is quadratic in the measure."""
-        return mu.integrate(lambda xs: self.variation(mu, xs)) / 2
+        mean = mu.integrate(lambda xs: xs)
+        beta, identity = self.beta.astype(mean.dtype), jnp.eye(len(mean), dtype=mean.dtype)
+        flat = beta == 0
+        return jnp.where(flat, mean @ mean, mu.pairing(beta * identity) / jnp.where(flat, 1.0, beta)) / 2
 
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """The potential `1/beta ∫ e^{beta <x, y>} dmu(y)`, and `<x, ∫ y dmu>` at `beta = 0`."""
@@ -44,8 +47,8 @@ class BilinearEnergy(AbstractEnergy):
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
-        """Half the average of `e^L`, seen from the points themselves."""
-        return mu.integrate(lambda xs: jnp.exp(mu.attend(xs @ self.interaction.T).log_mass)) / 2
+        """Half the average of `e^{<Ax, y>}` over all pairs."""
+        return mu.pairing(self.interaction) / 2
 
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Half of what a point sees plus half of how it is seen: `½ ∫ (e^{<Ax, y>} + e^{<Ay, x>}) dmu(y)`."""

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
 from measureflow import checks
-from measureflow.fields.base import AbstractField
+from measureflow.fields.base import AbstractField, Part
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.sums.base import declared
 
@@ -85,6 +85,11 @@ class UnnormalisedAttention(AbstractAttention):
         """The velocity `V e^L grad L (Ax)`."""
         seen = mu.attend(xs @ self.interaction.T)
         return jnp.exp(seen.log_mass)[:, None] * seen.mean @ self.value.T
+
+    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+        """The softmax velocity `V grad L(Ax)` times the exponential of `L(Ax)`."""
+        seen = lambda xs: mu.attend(xs @ self.interaction.T)  # noqa: E731
+        return (Part(lambda xs: seen(xs).mean @ self.value.T, lambda xs: seen(xs).log_mass),)
 
 
 @final

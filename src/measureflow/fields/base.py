@@ -1,7 +1,8 @@
 """What a field is, and the vector space that fields form."""
 
 import abc
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 from jax.typing import ArrayLike
@@ -9,6 +10,13 @@ from jaxtyping import Array, Float, Real
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure
+
+
+class Part(NamedTuple):
+    """A velocity `e^{g(x)} w(x)`; without `exponent` it is `w`."""
+
+    velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]
+    exponent: Callable[[Float[Array, "m d"]], Float[Array, " m"]] | None = None
 
 
 class AbstractField(eqx.Module):
@@ -23,6 +31,10 @@ class AbstractField(eqx.Module):
     @abc.abstractmethod
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocities of a batch of points; the tangent projection is left to the measure's `transport`."""
+
+    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+        """The velocity as a sum in which exponentials stand apart: a Gaussian averages them in closed form."""
+        return (Part(lambda xs: self(t, xs, mu)),)
 
     def __add__(self, other: "AbstractField") -> "AbstractField":
         return Sum((self, other))
@@ -54,6 +66,10 @@ class Sum(AbstractField):
         first, *rest = (term(t, xs, mu) for term in self.terms)
         return sum(rest, start=first)
 
+    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+        """Those of the terms."""
+        return tuple(part for term in self.terms for part in term.parts(t, mu))
+
 
 class Scaled(AbstractField):
     """A field multiplied by a number."""
@@ -69,3 +85,10 @@ class Scaled(AbstractField):
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Multiply the velocities by the factor."""
         return self.factor.astype(xs.dtype) * self.field(t, xs, mu)
+
+    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+        """Those of the field, each multiplied by the factor."""
+        return tuple(
+            part._replace(velocity=lambda xs, v=part.velocity: self.factor.astype(xs.dtype) * v(xs))
+            for part in self.field.parts(t, mu)
+        )

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
 from measureflow import checks
-from measureflow.fields.base import AbstractField
+from measureflow.fields.base import AbstractField, Part
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.sequence import default_positions, past
 from measureflow.spaces import Euclidean
@@ -62,6 +62,17 @@ class MultiHead(AbstractField):
         if self.projections is None:
             return each.sum(0)
         return jnp.einsum("hmk,hdk->md", each, self.projections, precision=jax.lax.Precision.HIGHEST)
+
+    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+        """Those of the heads, each projected back."""
+        count = len(jax.tree.leaves(self.heads)[0])
+        heads = [jax.tree.map(lambda leaf, h=h: leaf[h], self.heads) for h in range(count)]
+        outputs = [None] * count if self.projections is None else list(self.projections)
+        return tuple(_projected(part, W) for head, W in zip(heads, outputs, strict=True) for part in head.parts(t, mu))
+
+
+def _projected(part: Part, output: Float[Array, "d k"] | None) -> Part:
+    return part if output is None else part._replace(velocity=lambda xs: part.velocity(xs) @ output.T)
 
 
 @final

@@ -137,15 +137,21 @@ class Flow(AbstractFlow[Measure]):
         return self.way().leg(self.field, mu, before, self.times[first:last], self.solver)
 
     def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""]:
-        """How far the measure at the end may be from the exact one, from a second run with steps about twice as long.
+        """How far the measure at the end may be from the exact one: the error of the steps and that of the resolution.
 
-        The second run goes from start to end without the frames between, which would shorten the steps of both. Infinite when
-        it does not arrive. With noise both runs share the Brownian path; with merging the second merges at twice the distance.
+        A second run has other steps: twice as long, or with a tolerance four times tighter. It goes from start to end without
+        the frames between, which would shorten the steps of both. A measure with a resolution is run a third time, with less
+        of it. Infinite when a run does not arrive. With noise all runs share the Brownian path; with merging the others merge
+        at twice the distance, and by how far tokens were moved when they merged is added.
         """
         end = self.times[-1] if end is None else jnp.asarray(end, self.times.dtype)
-        way, ends = self.way(), jnp.stack([self.times[0], end])
-        coarse = way.coarser().leg(self.field, self.start, ends[0], ends, self.solver.coarser())
-        return _distance(final, coarse, way.gain(self.solver.order))
+        way, solver, start = self.way().coarser(), self.solver.second(), self.times[0]
+        stops = start + jnp.asarray([0.0, *self.solver.pauses, 1.0], start.dtype) * (end - start)
+        second = way.leg(self.field, self.start, start, stops, solver)
+        error, less = _distance(final, second, way.gain(self.solver)), self.start.coarser()
+        if less is None:
+            return error
+        return error + _distance(second.final.coarser(), way.leg(self.field, less, start, stops, solver), 1.0)
 
 
 def evolve(
@@ -172,12 +178,15 @@ def evolve(
       `stats` tell the `tokens` left and the `merge_error`, the farthest that tokens were moved, summed over the mergers.
     - `engine`: how kernel sums are computed; the measure's own unless given.
     - `derivative`: a diffrax adjoint; reverse mode unless given, `diffrax.ForwardMode()` for `jax.jvp`.
-    - `verify`: run again with steps about twice as long and put an estimate of the error of the final state, the
-      largest over all coordinates, into `stats["error"]`. With noise both runs share the Brownian path.
+    - `verify`: run again with other steps, and with less resolution where the measure has one, and put an
+      estimate of the error of the final state, the largest over all its numbers, into `stats["error"]`. It covers time steps,
+      resolution, sums and merging; with noise it is that of one Brownian path. There is none beside a blow-up.
     """
     flow = Flow(field, mu0, times, solver, noise=noise, merge=merge, key=key, engine=engine)
     path = flow.run(derivative)
     if not verify:
+        return path
+    if checks.concrete(path.outcome) and not np.all(path.outcome.ok):
         return path
     error = flow.error(path.final, path.outcome.time)
     return eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
@@ -210,6 +219,8 @@ def _kept(path: Trajectory[Measure]) -> Trajectory[Measure]:
 
 
 @eqx.filter_jit
-def _distance(final: Measure, coarse: Trajectory[Measure], gain: int) -> Float[Array, ""]:
-    difference = jax.tree.map(jnp.subtract, final, coarse.final)
-    return jnp.where(coarse.outcome.ok, largest(difference) / gain, jnp.inf)
+def _distance(final: Measure, other: Trajectory[Measure], gain: float) -> Float[Array, ""]:
+    """How far a measure is from the end of another run, divided by a gain, and how far tokens were moved to merge."""
+    difference = largest(jax.tree.map(jnp.subtract, final, other.final))
+    moved = other.costs.get("merge_error", jnp.zeros_like(difference))
+    return jnp.where(other.outcome.ok, difference / gain + moved, jnp.inf)

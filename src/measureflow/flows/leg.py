@@ -51,11 +51,11 @@ class AbstractWay(eqx.Module):
 
     @abc.abstractmethod
     def coarser(self) -> "AbstractWay":
-        """The way of a coarser run, to estimate an error."""
+        """The way of another run, to estimate an error."""
 
     @abc.abstractmethod
-    def gain(self, order: int) -> int:
-        """By how much the difference to the coarser run exceeds the error, for a solver of an order."""
+    def gain(self, solver: AbstractSolver) -> float:
+        """By how much the difference to the second run of a solver exceeds the error."""
 
 
 @final
@@ -77,12 +77,12 @@ class Straight(AbstractWay):
         return leg(field, mu, start, times, solver, self.stepping, self.derivative)
 
     def coarser(self) -> "Straight":
-        """The same way: what is coarser is the solver."""
+        """The same way: what differs is the solver."""
         return self
 
-    def gain(self, order: int) -> int:
-        """The coarse run is off by `2^order` times the error of the fine one (Richardson)."""
-        return 2**order - 1
+    def gain(self, solver: AbstractSolver) -> float:
+        """That of the solver."""
+        return solver.gain
 
 
 @eqx.filter_jit

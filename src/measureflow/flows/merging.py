@@ -71,9 +71,9 @@ class Merging(AbstractWay):
         """Merge at twice the distance."""
         return Merging(2 * self.tolerance)
 
-    def gain(self, order: int) -> int:
+    def gain(self, solver: AbstractSolver) -> float:
         """The error of merging falls at least linearly with the distance, so the difference itself is the estimate."""
-        return 1
+        return 1.0
 
 
 def check(field: AbstractField, mu: AbstractMeasure, noise: AbstractNoise | None) -> None:

@@ -19,11 +19,16 @@ from measureflow.flows.stepping import ClassicRK4, EvenSteps, Resolved, largest
 TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-5, 1e-6)}
 """Relative and absolute tolerance by precision; in float32 a tighter one costs steps and gains nothing."""
 
+TIGHTER = 4.0
+"""How much the tolerances of the second run are smaller: a third more steps for what is left of the error to be small."""
+
 
 class AbstractSolver(eqx.Module):
     """How a flow is stepped."""
 
     order: eqx.AbstractClassVar[int]
+    pauses: ClassVar[tuple[float, ...]] = ()
+    """Where the second run stops on the way, in parts of its time."""
 
     @abc.abstractmethod
     def method(self) -> dfx.AbstractSolver:
@@ -34,8 +39,13 @@ class AbstractSolver(eqx.Module):
         """The step control, which lands on every stop and does not step across a jump of the field."""
 
     @abc.abstractmethod
-    def coarser(self) -> "AbstractSolver":
-        """The same solver with steps about twice as long, to estimate an error."""
+    def second(self) -> "AbstractSolver":
+        """The same solver with other steps, to estimate an error."""
+
+    @property
+    @abc.abstractmethod
+    def gain(self) -> float:
+        """By how much the difference to a run with those steps exceeds the error."""
 
     @abc.abstractmethod
     def resolve(self, dtype: np.dtype) -> "AbstractSolver":
@@ -55,9 +65,14 @@ class AbstractFixedStep(AbstractSolver):
         """Equal steps between the stops; a step that ends at a jump ends just before it."""
         return EvenSteps(self.dt, jnp.sort(jnp.concatenate([stops, jumps, jnp.nextafter(jumps, -jnp.inf)])))
 
-    def coarser(self) -> AbstractSolver:
+    def second(self) -> AbstractSolver:
         """Double the step."""
         return eqx.tree_at(lambda s: s.dt, self, 2 * self.dt)
+
+    @property
+    def gain(self) -> float:
+        """The other run is off by `2^order` times the error of this one (Richardson)."""
+        return 2.0**self.order - 1
 
     def resolve(self, dtype: np.dtype) -> AbstractSolver:
         """The step in the precision of the flow."""
@@ -103,6 +118,7 @@ class RK4(AbstractFixedStep):
 class AbstractTolerance(AbstractSolver):
     """A solver that chooses its steps so that the error of each stays below `atol + rtol |x|` in every coordinate."""
 
+    pauses: ClassVar[tuple[float, ...]] = (0.382,)  # else, where few steps are enough, it could take the very same
     rtol: eqx.AbstractVar[Float[Array, ""] | None]
     atol: eqx.AbstractVar[Float[Array, ""] | None]
 
@@ -122,10 +138,15 @@ class AbstractTolerance(AbstractSolver):
         clip = dfx.ClipStepSizeController(pid, step_ts=stops, jump_ts=jumps if len(jumps) else None)
         return Resolved(controller=clip)  # pyright: ignore[reportCallIssue]
 
-    def coarser(self) -> AbstractSolver:
-        """Loosen by `2^order`: the local error is of that order in the step, so steps double."""
-        factor = 2**self.order
-        return eqx.tree_at(lambda s: (s.rtol, s.atol), self, (factor * self.rtol, factor * self.atol))
+    def second(self) -> AbstractSolver:
+        """Tighten by `TIGHTER`. A looser run would cost less, but where the leading terms of its error cancel, as they do for
+        plain growth, it would say nothing of this one."""
+        return eqx.tree_at(lambda s: (s.rtol, s.atol), self, (self.rtol / TIGHTER, self.atol / TIGHTER))
+
+    @property
+    def gain(self) -> float:
+        """The error is proportional to the tolerance, so the other run is off by `1 / TIGHTER` of the error of this one."""
+        return 1 - 1 / TIGHTER
 
     def resolve(self, dtype: np.dtype) -> AbstractSolver:
         """The tolerances given, or those that suit the precision."""

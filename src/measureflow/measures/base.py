@@ -39,6 +39,10 @@ class AbstractMeasure(eqx.Module):
         """The average of a function of one point: `∫ f dmu`."""
         return self.integrate(jax.vmap(integrand))
 
+    def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
+        """The average of `e^{<Ax, y>}` over independent pairs of points."""
+        return self.integrate(lambda xs: jnp.exp(self.attend(xs @ form.T).log_mass))
+
     @abc.abstractmethod
     def ridge(
         self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
@@ -75,6 +79,10 @@ class AbstractMeasure(eqx.Module):
     @abc.abstractmethod
     def settle(self) -> "AbstractMeasure":
         """The measure put back on its space."""
+
+    def coarser(self: Measure) -> Measure | None:
+        """The measure less finely resolved, to see what its resolution costs; None where it has none but rounding."""
+        return None
 
     def sound(self) -> Bool[Array, ""]:
         """Whether the numbers still stand for a measure; a flow ends when they do not."""

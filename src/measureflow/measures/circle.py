@@ -262,6 +262,18 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
         """The averages are what they are."""
         return self
 
+    def coarser(self) -> "CircleCells | None":
+        """The averages over half as many cells; None where there are too few."""
+        n = self.values.shape[-1]
+        if n < 6:
+            return None
+        dtype = self.values.dtype
+        edges, wanted = (2 * jnp.pi / k * (jnp.arange(k + 1, dtype=dtype) - 0.5) for k in (n, n // 2))
+        below = jnp.append(jnp.zeros(1, dtype), jnp.cumsum(self.masses))
+        turns = jnp.floor((wanted - edges[0]) / (2 * jnp.pi))  # a wider first cell begins before the edge of the finer one
+        mass = turns * below[-1] + jnp.interp(wanted - 2 * jnp.pi * turns, edges, below)
+        return self._with(jnp.diff(mass) * (n // 2) / (2 * jnp.pi))
+
     def _with(self, values: Float[Array, "*frames n"]) -> "CircleCells":
         return eqx.tree_at(lambda mu: mu.values, self, values)
 

@@ -88,6 +88,11 @@ class AbstractCloud(AbstractMeasure):
         n, d = self.points.shape
         return self.engine.pick(n, n, d, self.points.dtype)
 
+    def coarser(self: Cloud) -> Cloud | None:
+        """The same tokens with less exact sums; None where sums are over all pairs."""
+        engine = None if self.summing.exact else self.engine.coarser()
+        return None if engine is None else self.using(engine)
+
     def push(self: Cloud, place: Callable[[Float[Array, " d"]], Float[Array, " d"]]) -> Cloud:
         """The image of the tokens under a map of one point; it may leave the space."""
         return self._anywhere(jax.vmap(place)(self.points))

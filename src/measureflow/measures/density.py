@@ -191,6 +191,14 @@ class AbstractSpectral(AbstractDensity, AbstractHeated):
         """Every table of moments is taken as it is."""
         return self
 
+    def coarser(self) -> "AbstractSpectral | None":
+        """The density with a quarter of its moments less; None where only the mass would be left."""
+        keep = 1 + 3 * (self.moments.shape[-1] - 1) // 4
+        return None if keep < 2 else self._with(self._lowest(keep))
+
+    def _lowest(self, count: int) -> Float[Array, "*_"]:
+        return self.moments[..., :count]
+
     def _with(self, moments: Float[Array, "*_"]) -> "AbstractSpectral":
         return eqx.tree_at(lambda mu: mu.moments, self, moments)
 

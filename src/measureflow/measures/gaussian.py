@@ -6,7 +6,7 @@ exponential of a quadratic gives a Gaussian again. Under an affine velocity `Lx 
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ from measureflow import checks
 from measureflow.measures.base import AbstractDiffusive
 from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.particles import Particles
-from measureflow.measures.quadrature import REACH, end_rule, normal_rule
+from measureflow.measures.quadrature import REACH, Rule, end_rule, normal_rule, second_rule
 from measureflow.spaces import Euclidean
 from measureflow.sums import AbstractEngine, Attended
 
@@ -35,6 +35,12 @@ NOT_AFFINE = (
 SINGULAR = (
     "Noise on a Gaussian needs a `cov` that is not singular: from a singular one its root starts with infinite speed."
 )
+COARSE = 0.05
+"""How far two quadrature rules may be apart before an average by them is refused, as a part of the average size."""
+UNRESOLVED = (
+    "Quadrature does not resolve {what} on this Gaussian in {dim} dimensions: two rules differ by {off:.2g} of its size. "
+    "Use fewer dimensions, a narrower Gaussian, or `mf.Particles`."
+)
 NOT_QUADRATIC = "The `potential` that reweights a Gaussian must be quadratic, or use `mf.Particles`."
 
 
@@ -44,22 +50,25 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
 
     `root` is a square root of the covariance, `cov = root root^T`. For derivatives with respect to the covariance start
     from a root, `Gaussian.from_root`: eigenvectors, by which a covariance gets its root, have none where eigenvalues meet.
+    `rule` is the quadrature for averages that have no closed form.
     """
 
     mean: Float[Array, " d"]
     root: Float[Array, "d d"]
     log_mass: Float[Array, ""]
+    rule: Rule = eqx.field(static=True)
 
-    def __init__(self, mean: npt.ArrayLike | Array, cov: npt.ArrayLike | Array):
+    def __init__(self, mean: npt.ArrayLike | Array, cov: npt.ArrayLike | Array, rule: Rule = normal_rule):
         mean, cov = _moments(mean, cov, "cov")
         self.mean, self.root = mean, square_root("cov", cov)
         self.log_mass = jnp.zeros((), self.mean.dtype)
+        self.rule = rule
 
     @staticmethod
-    def from_root(mean: npt.ArrayLike | Array, root: npt.ArrayLike | Array) -> "Gaussian":
+    def from_root(mean: npt.ArrayLike | Array, root: npt.ArrayLike | Array, rule: Rule = normal_rule) -> "Gaussian":
         """The law of `mean + root z` with standard normal `z`."""
         mean, root = _moments(mean, root, "root")
-        plain = Gaussian(jnp.zeros_like(mean), jnp.zeros_like(root))
+        plain = Gaussian(jnp.zeros_like(mean), jnp.zeros_like(root), rule)
         return eqx.tree_at(lambda mu: (mu.mean, mu.root), plain, (mean, root))
 
     @property
@@ -93,9 +102,31 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         return scale * mass, scale * moment
 
     def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
-        """The average by quadrature: exact for polynomials of degree five at least, and spectral in few dimensions."""
+        """The average by quadrature: exact for polynomials of degree five at least, and spectral in few dimensions.
+
+        Refused where a second rule says something else, if the numbers are there to look at.
+        """
+        average, size = self._average(integrand)
+        if checks.concrete(average, size):
+            other, _ = self.coarser()._average(integrand)
+            off = float(np.max(np.abs(average - other) / np.where(size > 0, size, 1.0), initial=0.0))
+            if not off <= COARSE:
+                raise ValueError(UNRESOLVED.format(what="the integrand", dim=len(self.mean), off=off))
+        return average
+
+    def _average(self, integrand: Callable[..., Array]) -> tuple[Array, Array]:
+        """The average of a function by quadrature, and that of its absolute value."""
         nodes, weights = self._rule()
-        return jnp.exp(self.log_mass) * jnp.tensordot(weights, integrand(self.place(nodes)), axes=1)
+        values, scale = integrand(self.place(nodes)), jnp.exp(self.log_mass)
+        return tuple(scale * jnp.tensordot(w, f, axes=1) for w, f in ((weights, values), (abs(weights), abs(values))))
+
+    def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
+        """The average of `e^{<Ax, y>}` over independent pairs in closed form; infinite where it has no bound."""
+        return self.meeting(self, form)
+
+    def meeting(self, other: "Gaussian", form: Float[Array, "d d"]) -> Float[Array, ""]:
+        """`∬ e^{<Ax, y>} dmu(x) dnu(y)`: the mass of this Gaussian reweighted by what it sees of the other."""
+        return jnp.exp(self._tilt(self.potential(lambda xs: other.attend(xs @ form.T).log_mass)).log_mass)
 
     def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, " s"]:
         """The coefficients `c, b, H` of a quadratic function `f(m + Rz) = c + <b, z> + ½ <z, Hz>`, in a row.
@@ -120,17 +151,23 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
 
         With `C C^T = I - H`: root `R C^{-T}`, mean `m + R C^{-T} C^{-1} b`, log mass `c + ½ |C^{-1} b|^2 - log det C`.
         """
-        c, b, H = _quadratic(potential, len(self.mean))
-        C = jnp.linalg.cholesky(jnp.eye(len(b), dtype=b.dtype) - H)
+        C, shift, log_mass = self._tilt(potential)
         if checks.concrete(C) and not np.isfinite(np.asarray(C)).all():
             raise ValueError(
                 "`potential` grows faster than the Gaussian decays, so the reweighted measure has no mass."
             )
-        shift = solve_triangular(C, b, lower=True)
         root = solve_triangular(C, self.root.T, lower=True).T
-        log_mass = self.log_mass + c + (shift**2).sum() / 2 - jnp.log(jnp.diag(C)).sum()
         parts = lambda mu: (mu.mean, mu.root, mu.log_mass)  # noqa: E731
         return eqx.tree_at(parts, self, (self.mean + root @ shift, root, log_mass))
+
+    def _tilt(self, potential: Float[Array, " s"]) -> "Tilt":
+        """What a quadratic potential does to this Gaussian; where it has no mass the root is NaN and the mass infinite."""
+        c, b, H = _quadratic(potential, len(self.mean))
+        C = jnp.linalg.cholesky(jnp.eye(len(b), dtype=b.dtype) - H)
+        shift = solve_triangular(C, b, lower=True)
+        log_mass = self.log_mass + c + (shift**2).sum() / 2 - jnp.log(jnp.diag(C)).sum()
+        lost = jnp.isnan(C).any() & jnp.isfinite(potential).all()
+        return Tilt(C, shift, jnp.where(lost, jnp.inf, log_mass))
 
     def using(self, engine: AbstractEngine) -> "Gaussian":
         """There are no sums to compute."""
@@ -154,20 +191,35 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         """Refuse a field that is not affine, or that reweights by more than a quadratic."""
         if not checks.concrete(field, t, self):
             return
-        finite, bent = _look(field, t, self)
+        finite, bent, off = _look(field, t, self)
         if not finite:
             raise ValueError(f"`field` gives this Gaussian no finite velocity. {NOT_QUADRATIC}")
         if bent:
             raise ValueError(NOT_AFFINE)
+        if off > COARSE:
+            raise ValueError(UNRESOLVED.format(what="`field`", dim=len(self.mean), off=float(off)))
 
-    def project(self, velocity: Velocity) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+    def project(
+        self, velocity: Velocity, exponent: Callable[[Float[Array, "m d"]], Float[Array, " m"]] | None = None
+    ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         """The rates of mean and root under the affine velocity nearest in the mean square: `E v` and `E[v z^T]`.
 
-        They give mean and covariance the rates that the velocity itself gives them; `E[v z^T] = E[Dv] R` (Stein).
+        They give mean and covariance the rates that the velocity itself gives them; `E[v z^T] = E[Dv] R` (Stein). With a
+        quadratic `exponent` the velocity is multiplied by its exponential, whose averages are those of a reweighted Gaussian,
+        `z = C^{-T} (C^{-1} b + z')`: no quadrature has to see it.
         """
-        nodes, weights = self._rule()
-        v = weights[:, None] * velocity(self.place(nodes))
-        return v.sum(0), v.T @ nodes
+        z, weights = self._rule()
+        if exponent is not None:
+            C, shift, log_mass = self._tilt(self.potential(exponent))
+            z = solve_triangular(C.T, (shift[None] + z).T).T
+            weights = jnp.exp(log_mass - self.log_mass) * weights
+        v = weights[:, None] * velocity(self.place(z))
+        return v.sum(0), v.T @ z
+
+    def coarser(self) -> "Gaussian":
+        """The same law with the second opinion of its quadrature."""
+        plain = Gaussian(jnp.zeros_like(self.mean), jnp.zeros_like(self.root), second_rule)
+        return eqx.tree_at(_leaves, plain, _leaves(self))
 
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "Gaussian":
         """The rate under the heat equation with generator `T` times the Laplacian: `Σ' = 2T I`, so `R' = T R^{-T}`.
@@ -214,8 +266,16 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         return centre, columns.T, _differ(v, centre[None] + z @ columns, columns)
 
     def _rule(self) -> tuple[Float[Array, "N d"], Float[Array, " N"]]:
-        nodes, weights = normal_rule(len(self.mean))
+        nodes, weights = self.rule(len(self.mean))
         return jnp.asarray(nodes, self.mean.dtype), jnp.asarray(weights, self.mean.dtype)
+
+
+class Tilt(NamedTuple):
+    """What reweighting does: the root `C` of `I - H`, the shift `C^{-1} b`, and the log mass."""
+
+    C: Float[Array, "d d"]
+    shift: Float[Array, " d"]
+    log_mass: Float[Array, ""]
 
 
 def square_root(name: str, cov: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -278,7 +338,25 @@ def _differ(values: Array, fitted: Array, variation: Array) -> Bool[Array, ""]:
     return jnp.abs(values - fitted).max() > allowed
 
 
+def _leaves(mu: Gaussian) -> tuple[Array, Array, Array]:
+    return mu.mean, mu.root, mu.log_mass
+
+
+def disagreement(mu: Gaussian, rates: Gaussian, others: Gaussian) -> Float[Array, ""]:
+    """How far the rates by one rule are from those by another, as a part of their size; rounding of the law is no size."""
+    (mean, root, _), numbers = _leaves(rates), jnp.concatenate([mu.mean.ravel(), mu.root.ravel()])
+    off = [jnp.abs(a - b).max() for a, b in zip(_leaves(rates), _leaves(others), strict=True)]
+    least = 1e3 * jnp.finfo(numbers.dtype).eps * jnp.abs(numbers).max()
+    return jnp.stack(off).max() / jnp.maximum(jnp.maximum(jnp.abs(mean).max(), jnp.abs(root).max()), least)
+
+
 @eqx.filter_jit
-def _look(field: Callable[..., Array], t: Real[ArrayLike, ""], mu: Gaussian) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+def _look(
+    field: Callable[..., Array], t: Real[ArrayLike, ""], mu: Gaussian
+) -> tuple[Bool[Array, ""], Bool[Array, ""], Float[Array, ""]]:
+    """Whether the rates are finite, whether the velocity is bent, and how far another quadrature gives other rates."""
     mean, root, bent = mu._affine(lambda xs: field(t, xs, mu))
-    return jnp.isfinite(mean).all() & jnp.isfinite(root).all(), bent
+    second = mu.coarser()
+    other = second._affine(lambda xs: field(t, xs, second))[:2]
+    off = disagreement(mu, mu.rate(mean, root), mu.rate(*other))
+    return jnp.isfinite(mean).all() & jnp.isfinite(root).all(), bent, off

@@ -20,7 +20,15 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
 from measureflow import checks
 from measureflow.measures.base import AbstractDiffusive
 from measureflow.measures.cloud import AbstractSampled, as_key
-from measureflow.measures.gaussian import NOT_QUADRATIC, Gaussian, Velocity, square_root
+from measureflow.measures.gaussian import (
+    COARSE,
+    NOT_QUADRATIC,
+    UNRESOLVED,
+    Gaussian,
+    Velocity,
+    disagreement,
+    square_root,
+)
 from measureflow.measures.particles import Particles
 from measureflow.spaces import Euclidean
 from measureflow.sums import AbstractEngine, Attended
@@ -96,6 +104,10 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """The sum over the components, each by its quadrature."""
         return self._each(lambda part: part.integrate(integrand)).sum(0)
 
+    def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
+        """The sum over all pairs of components, each in closed form."""
+        return self._each(lambda x: self._each(lambda y: x.meeting(y, form))).sum()
+
     def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, "k s"]:
         """The coefficients of a quadratic function on each component."""
         rows = self._each(lambda part: part.potential(f))
@@ -123,9 +135,18 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         return self._with(self._each(lambda part: part.rate(*part.project(velocity))))
 
     def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
-        """Refuse a field that reweights by more than a quadratic."""
-        if checks.concrete(field, t, self) and not _finite(field, t, self):
+        """Refuse a field that reweights by more than a quadratic, or that quadrature does not resolve."""
+        if not checks.concrete(field, t, self):
+            return
+        finite, off = _look(field, t, self)
+        if not finite:
             raise ValueError(f"`field` gives this mixture no finite velocity. {NOT_QUADRATIC}")
+        if off > COARSE:
+            raise ValueError(UNRESOLVED.format(what="`field`", dim=self.space.dim, off=float(off)))
+
+    def coarser(self) -> "GaussianMixture":
+        """The same law with the second opinion of its quadrature."""
+        return self._with(self._each(lambda part: part.coarser()))
 
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "GaussianMixture":
         """The rate under the heat equation with generator `T` times the Laplacian, which widens each component alone."""
@@ -155,5 +176,9 @@ def _leaves(mu: Gaussian):
 
 
 @eqx.filter_jit
-def _finite(field: Callable[..., Array], t: Real[ArrayLike, ""], mu: GaussianMixture) -> Bool[Array, ""]:
-    return jnp.isfinite(mu.transport(lambda xs: field(t, xs, mu)).parts.mean).all()
+def _look(
+    field: Callable[..., Array], t: Real[ArrayLike, ""], mu: GaussianMixture
+) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+    """Whether the rates are finite, and how far another quadrature gives other rates."""
+    rates, others = (nu.transport(lambda xs, nu=nu: field(t, xs, nu)).parts for nu in (mu, mu.coarser()))
+    return jnp.isfinite(rates.mean).all(), disagreement(mu.parts, rates, others)

@@ -178,6 +178,9 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         s = jnp.sqrt(1 - z**2)
         return Particles(self.space, jnp.stack([s * jnp.cos(phi), s * jnp.sin(phi), z], axis=1)).settle()
 
+    def _lowest(self, count: int) -> Float[Array, "*frames 2 l m"]:
+        return self.moments[..., :count, :count]
+
     @property
     def eigenvalues(self) -> Float[Array, "1 l 1"]:
         """Those of the harmonics, `l(l + 1)`."""

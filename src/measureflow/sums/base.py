@@ -108,6 +108,10 @@ class AbstractEngine(eqx.Module):
         """The engine that does a sum: itself, unless it is one that chooses."""
         return self
 
+    def coarser(self) -> "AbstractEngine | None":
+        """The engine with a tenfold error, to see what its error costs; None where it has none of its own."""
+        return None
+
     @abc.abstractmethod
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]

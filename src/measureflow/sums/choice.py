@@ -82,6 +82,10 @@ class Auto(AbstractEngine):
             return Auto(None, self.spherical)
         return self if self.tolerance <= tolerance else Auto(float(10 ** np.floor(np.log10(tolerance))), self.spherical)
 
+    def coarser(self) -> "Auto | None":
+        """The same choice with a tenfold error."""
+        return None if self.tolerance is None else Auto(10 * self.tolerance, self.spherical)
+
     def pick(self, m: int, n: int, d: int, dtype) -> AbstractEngine:
         """The engine that is chosen for a sum."""
         return choose(m, n, d, dtype, self.spherical, self.tolerance)

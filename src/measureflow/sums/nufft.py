@@ -9,6 +9,7 @@ from `reach`, a bound on `|a| |y|` that the engine holds: they are known when co
 The error is relative to the total weight; covectors that see too little of it, or exceed `reach`, are summed exactly.
 """
 
+import dataclasses
 import functools
 import importlib.util
 import math
@@ -74,6 +75,10 @@ class Nufft(AbstractEngine):
             raise ValueError(f"`tolerance` must lie between 1e-12 and 1; got {self.tolerance:g}.")
         if not 0 <= self.reach < math.inf:
             raise ValueError(f"`reach` must be a bound on the scores |a| |y|; got {self.reach:g}.")
+
+    def coarser(self) -> "Nufft | None":
+        """The same sums with a tenfold error, while that is small."""
+        return dataclasses.replace(self, tolerance=10 * self.tolerance) if self.tolerance < 0.1 else None
 
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]

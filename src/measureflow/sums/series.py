@@ -9,6 +9,7 @@ the series leaves out. A covector that sees a tiny part of that weight would los
 exceeds the tolerance the sum is made exactly.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -78,6 +79,10 @@ class AbstractSeries(AbstractEngine):
     def __check_init__(self):
         if not 1e-14 <= self.tolerance < 1:
             raise ValueError(f"`tolerance` must lie between 1e-14 and 1; got {self.tolerance:g}.")
+
+    def coarser(self) -> "AbstractSeries | None":
+        """The same sums with a tenfold error, while that is small."""
+        return dataclasses.replace(self, tolerance=10 * self.tolerance) if self.tolerance < 0.1 else None
 
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]

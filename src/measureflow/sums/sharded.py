@@ -45,6 +45,11 @@ class Sharded(AbstractEngine):
         """Whether the engine of each device is."""
         return self.engine.exact
 
+    def coarser(self) -> "Sharded | None":
+        """The same shares with the engine of each device less exact, where it can be."""
+        engine = self.engine.coarser()
+        return None if engine is None else Sharded(engine, list(self.mesh.devices.flat))
+
     def spread(self, tree: PyTree) -> PyTree:
         """A measure, or any tree of arrays, with the first axis of each array spread over the devices."""
         return jax.tree.map(lambda x: self._spread(x) if eqx.is_array(x) else x, tree)
