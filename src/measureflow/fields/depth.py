@@ -1,7 +1,7 @@
 """Weights that change with depth: layer by layer, on a schedule, or as any function of time."""
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -18,9 +18,10 @@ from measureflow.measures import AbstractMeasure
 
 
 class AbstractSwitching(eqx.Module):
-    """Something that changes abruptly in time; solvers land on its `jumps`."""
+    """Something that changes abruptly in time; solvers land on its `jumps`, which are known `until` a time."""
 
     jumps: eqx.AbstractVar[Float[Array, " k"]]
+    until: eqx.AbstractVar[Float[Array, ""] | float]
 
 
 @final
@@ -29,6 +30,7 @@ class Layered(AbstractField, AbstractSwitching):
 
     fields: AbstractField
     count: int = eqx.field(static=True)
+    until: ClassVar[float] = float("inf")
 
     def __init__(self, fields: Sequence[AbstractField]):
         self.fields = stacked("fields", fields)
@@ -52,31 +54,37 @@ class Layered(AbstractField, AbstractSwitching):
 class Schedule(AbstractField, AbstractSwitching):
     """Fields that take turns: `fields[order[i]]` acts between `switches[i - 1]` and `switches[i]`.
 
-    Without `order` each field has one turn, so there is one switch less than there are fields.
+    Without `order` each field has one turn, so there is one switch less than there are fields. After the last switch the last
+    field stays, up to the time `until` if one is given: a flow that goes beyond it is refused.
     """
 
     fields: AbstractField
     jumps: Float[Array, " k"]
     order: Int[Array, " turns"]
+    until: Float[Array, ""] | float
 
     def __init__(
         self,
         fields: Sequence[AbstractField],
         switches: npt.ArrayLike | Array,
         order: npt.ArrayLike | Array | None = None,
+        until: float | None = None,
     ):
         self.fields = stacked("fields", fields)
         self.jumps = checks.floating(switches)
         self.order = jnp.arange(len(fields)) if order is None else jnp.asarray(order)
         checks.shaped("switches", self.jumps, (len(self.order) - 1,), "There is one switch between two turns.")
         checks.increasing("switches", self.jumps)
+        self.until = jnp.inf if until is None else checks.floating(until)
 
     @staticmethod
     def periodic(fields: Sequence[AbstractField], period: float, until: float) -> "Schedule":
         """Fields that take equal turns again and again, each round one period long, up to a time."""
+        checks.positive("period", period)
+        checks.positive("until", until)
         turn = period / len(fields)
         turns = max(1, int(np.ceil(until / turn)))
-        return Schedule(fields, turn * np.arange(1, turns), np.arange(turns) % len(fields))
+        return Schedule(fields, turn * np.arange(1, turns), np.arange(turns) % len(fields), until)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the field whose turn it is."""
@@ -103,6 +111,13 @@ def jumps(field: AbstractField) -> Float[Array, " k"]:
     parts = jax.tree.leaves(field, is_leaf=lambda part: isinstance(part, AbstractSwitching))
     found = [part.jumps for part in parts if isinstance(part, AbstractSwitching)]
     return jnp.sort(jnp.concatenate(found)) if found else jnp.zeros(0)
+
+
+def until(field: AbstractField) -> float:
+    """The time up to which a field and all its parts are known."""
+    parts = jax.tree.leaves(field, is_leaf=lambda part: isinstance(part, AbstractSwitching))
+    found = [part.until for part in parts if isinstance(part, AbstractSwitching) and checks.concrete(part.until)]
+    return min(map(float, found), default=float("inf"))
 
 
 def at_layer(field: AbstractField, k: Int[Array, ""] | int) -> AbstractField:

@@ -7,7 +7,7 @@ leg to the same bits.
 
 import abc
 from collections.abc import Iterator
-from typing import Generic, final
+from typing import Any, Generic, final
 
 import diffrax as dfx
 import equinox as eqx
@@ -20,13 +20,14 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
 
 from measureflow import checks
 from measureflow.fields import AbstractField
+from measureflow.fields.depth import until
 from measureflow.flows import merging
 from measureflow.flows.leg import AbstractWay, Straight
 from measureflow.flows.noise import AbstractNoise
-from measureflow.flows.solvers import AbstractSolver, AbstractTolerance, Adaptive
+from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import Measure, Trajectory
-from measureflow.measures import AbstractCloud
+from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.measures.cloud import as_key
 from measureflow.sums import AbstractEngine, Auto
 
@@ -101,14 +102,16 @@ class Flow(AbstractFlow[Measure]):
         key: PRNGKeyArray | int | None = None,
         engine: AbstractEngine | None = None,
     ):
+        _check_kinds(field, start, noise)
         dtype = precision(start)
         self.times = jnp.asarray(times, dtype)
         if self.times.ndim != 1 or len(self.times) < 2:
             raise ValueError(f"`times` must list at least a first and a last time; got shape {self.times.shape}.")
         checks.finite("times", self.times)
         checks.increasing("times", self.times)
-        self.solver = (Adaptive() if solver is None else solver).resolve(dtype)
+        self.solver = _resolved(solver, dtype, self.times)
         self.field = in_precision_of(start, field)
+        _check_end(self.field, self.times)
         start.admit(self.field, self.times[0])
         self.start = _summed(start, self.solver) if engine is None else start.using(engine)
         self.noise, self.key = noise, None if key is None else as_key(key)
@@ -128,13 +131,22 @@ class Flow(AbstractFlow[Measure]):
 
     def run(self, derivative: dfx.AbstractAdjoint | None = None) -> Trajectory[Measure]:
         """The whole flow in one leg; `derivative` as in `evolve`."""
-        way, start = self.way(derivative), self.times[0]
-        return _kept(way.leg(self.field, self.start, start, self.times, self.solver))
+        return _kept(self._along(self.way(derivative), self.start, self.times[0], self.times))
 
     def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
         """The frames between two, on from the measure at the frame before."""
         before = self.times[max(first - 1, 0)]
-        return self.way().leg(self.field, mu, before, self.times[first:last], self.solver)
+        return self._along(self.way(), mu, before, self.times[first:last])
+
+    def _along(
+        self, way: AbstractWay, mu: Measure, start: Float[Array, ""], times: Float[Array, " k"]
+    ) -> Trajectory[Measure]:
+        try:
+            return way.leg(self.field, mu, start, times, self.solver)
+        except (TypeError, ValueError):
+            if isinstance(mu, AbstractCloud):
+                _check_fit(self.field, mu, start)
+            raise
 
     def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""]:
         """How far the measure at the end may be from the exact one: the error of the steps and that of the resolution.
@@ -192,6 +204,36 @@ def evolve(
     return eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
 
 
+def _check_kinds(field: Any, start: Any, noise: Any) -> None:
+    """Refuse arguments that are something else, with a word on what they should be."""
+    if isinstance(field, AbstractMeasure) and isinstance(start, AbstractField):
+        raise TypeError("The field comes first and the measure second: `evolve(field, mu0, times)`.")
+    if not isinstance(field, AbstractField):
+        raise TypeError(f"`field` must be a field, such as `SoftmaxAttention.isotropic(3)`; got {field!r}.")
+    if not isinstance(start, AbstractMeasure):
+        raise TypeError(f"`mu0` must be a measure, such as `Particles(space, points)`; got {type(start).__name__}.")
+    if noise is not None and not isinstance(noise, AbstractNoise):
+        raise TypeError(f"`noise` must be a noise, such as `Langevin(0.1)`; got {noise!r}.")
+
+
+def _check_end(field: AbstractField, times: Float[Array, " k"]) -> None:
+    """Refuse times after the one up to which a schedule is known."""
+    known = until(field)
+    if checks.concrete(times) and float(times[-1]) > known * (1 + 1e-6):
+        raise ValueError(f"`field` has a schedule until t = {known:g}, but `times` go to {float(times[-1]):g}.")
+
+
+def _check_fit(field: AbstractField, mu: AbstractCloud, t: Float[Array, ""]) -> None:
+    """Say so if it is the field itself that cannot be computed for such tokens."""
+    try:
+        jax.eval_shape(lambda xs: field(t, xs, mu), mu.points)
+    except (TypeError, ValueError) as error:
+        said = str(error).strip().split("\n")[0].rstrip(".")
+        raise ValueError(
+            f"`field` gives no velocity to tokens of {mu.points.shape[-1]} coordinates ({said}). Do their sizes agree?"
+        ) from error
+
+
 def in_precision_of(mu: PyTree, field: AbstractField) -> AbstractField:
     """The field with its numbers in the floating point type of a measure."""
     dtype = precision(mu)
@@ -201,6 +243,16 @@ def in_precision_of(mu: PyTree, field: AbstractField) -> AbstractField:
 def precision(tree: PyTree) -> np.dtype:
     """The floating point type of the numbers of a tree."""
     return jnp.result_type(*jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array)))
+
+
+def _resolved(solver: AbstractSolver | None, dtype: np.dtype, times: Float[Array, " k"]) -> AbstractSolver:
+    """The solver with its numbers filled in, after a look at whether its steps suit the times."""
+    if solver is not None and not isinstance(solver, AbstractSolver):
+        raise TypeError(f"`solver` must be a solver such as `Adaptive()` or `Euler(0.1)`; got {solver!r}.")
+    solver = (Adaptive() if solver is None else solver).resolve(dtype)
+    if isinstance(solver, AbstractFixedStep):
+        solver.fits(times)
+    return solver
 
 
 def _summed(mu: Measure, solver: AbstractSolver) -> Measure:

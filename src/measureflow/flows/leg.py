@@ -12,7 +12,7 @@ import diffrax as dfx
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import jumps
@@ -22,8 +22,11 @@ from measureflow.flows.trajectory import (
     BLOW_UP,
     DIVERGED,
     FAILED,
+    INVALID,
     OVERFLOW,
     REACHED,
+    SPENT,
+    UNDEFINED,
     UNDERFLOW,
     UNSOUND,
     Measure,
@@ -33,6 +36,8 @@ from measureflow.flows.trajectory import (
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
+OUTSIDE = 1e-6
+"""How far a measure may be from its space when it starts, relative to its size: float32 rounding passes."""
 
 
 class AbstractWay(eqx.Module):
@@ -105,6 +110,8 @@ def leg(
 
 
 def _leg(field, mu, start, times, solver, stepping, derivative) -> Trajectory:
+    valid = _valid(mu, start, times, solver)
+    times = jnp.where(valid, times, start)  # else there is nothing to solve
     before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
     solution = dfx.diffeqsolve(
         dfx.ODETerm(_rate),
@@ -122,6 +129,8 @@ def _leg(field, mu, start, times, solver, stepping, derivative) -> Trajectory:
         throw=False,
     )
     measures, last = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
+    # The start is there though no step may have been.
+    measures = jax.tree.map(lambda all, mu: all.at[0].set(jnp.where(times[0] == start, mu, all[0])), measures, mu)
     time = solution.ts[1][0]  # pyright: ignore[reportOptionalSubscript]
     final = jax.tree.map(lambda leaf: leaf[0], last)
     speed = largest(_rate(time, final, (field, before_end)))
@@ -129,11 +138,19 @@ def _leg(field, mu, start, times, solver, stepping, derivative) -> Trajectory:
         times=times,
         measures=measures,
         final=final,
-        outcome=Outcome(_kind(solution.result, solver, final, speed), time, speed),
-        frames=jnp.sum(times <= time),
+        outcome=Outcome(jnp.where(valid, _kind(solution.result, solver, final, speed), INVALID), time, speed),
+        frames=jnp.where(valid, jnp.sum(times <= time), 0),
         costs={"steps": solution.stats["num_accepted_steps"], "rejected": solution.stats["num_rejected_steps"]},
         engine=mu.engine_name,
     )
+
+
+def _valid(mu: Measure, start: Float[Array, ""], times: Float[Array, " k"], solver: AbstractSolver) -> Bool[Array, ""]:
+    """What is checked with a sentence where numbers are there to look at, and here where they are traced."""
+    settled, given = (jax.tree.leaves(eqx.filter(nu, eqx.is_inexact_array)) for nu in (mu.settle(), mu))
+    off = largest([a - b for a, b in zip(settled, given, strict=True)])
+    forward = (jnp.diff(times) > 0).all() & (times[0] >= start) & jnp.isfinite(times).all() & (times[-1] > start)
+    return forward & solver.valid() & (off <= OUTSIDE * (1 + largest(given)))
 
 
 def _rate(t, mu, args):
@@ -152,10 +169,19 @@ def _kind(result, solver, final, speed):
     stuck = result == dfx.RESULTS.dt_min_reached
     # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
     fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
-    fixed = isinstance(solver, AbstractFixedStep)
+    fixed, lost = isinstance(solver, AbstractFixedStep), jnp.isnan(speed) & jnp.isfinite(size)
     event, unsound = result == dfx.RESULTS.event_occurred, jnp.isfinite(size) & ~final.sound()
     return jnp.select(
-        [result == dfx.RESULTS.successful, stuck & fixed, stuck & fast, stuck, event & unsound, event],
-        [REACHED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
+        [
+            result == dfx.RESULTS.successful,
+            result == dfx.RESULTS.max_steps_reached,
+            stuck & lost,
+            stuck & fixed,
+            stuck & fast,
+            stuck,
+            event & unsound,
+            event,
+        ],
+        [REACHED, SPENT, UNDEFINED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
         FAILED,
     )

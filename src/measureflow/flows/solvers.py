@@ -4,6 +4,7 @@ Numbers are arrays, so that changing a step or a tolerance does not compile agai
 """
 
 import abc
+import dataclasses
 from typing import ClassVar, final
 
 import diffrax as dfx
@@ -11,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
 from measureflow.flows.stepping import ClassicRK4, EvenSteps, Resolved, largest
@@ -19,6 +20,8 @@ from measureflow.flows.stepping import ClassicRK4, EvenSteps, Resolved, largest
 TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-5, 1e-6)}
 """Relative and absolute tolerance by precision; in float32 a tighter one costs steps and gains nothing."""
 
+MOST_STEPS = 100_000
+"""Steps between two frames after which a flow is given up: a field that chatters would never end."""
 TIGHTER = 4.0
 """How much the tolerances of the second run are smaller: a third more steps for what is left of the error to be small."""
 
@@ -48,6 +51,10 @@ class AbstractSolver(eqx.Module):
         """By how much the difference to a run with those steps exceeds the error."""
 
     @abc.abstractmethod
+    def valid(self) -> Bool[Array, ""]:
+        """Whether its numbers can be used; they are checked when it is made, unless they are traced."""
+
+    @abc.abstractmethod
     def resolve(self, dtype: np.dtype) -> "AbstractSolver":
         """The solver with every number filled in for a precision."""
 
@@ -73,6 +80,21 @@ class AbstractFixedStep(AbstractSolver):
     def gain(self) -> float:
         """The other run is off by `2^order` times the error of this one (Richardson)."""
         return 2.0**self.order - 1
+
+    def valid(self) -> Bool[Array, ""]:
+        """Whether the step goes forward."""
+        return self.dt > 0
+
+    def fits(self, times: Float[Array, " k"]) -> None:
+        """Refuse a step that the clock loses at late times: diffrax joins what lies within 100 spacings of the last."""
+        if not checks.concrete(self.dt, times):
+            return
+        latest, dt = float(np.abs(times).max()), float(self.dt)
+        if dt < (least := 200 * float(np.finfo(times.dtype).eps) * latest):
+            raise ValueError(
+                f"`dt` is {dt:g}, which {times.dtype} does not resolve at t = {latest:g}: take steps of at least {least:.2g}, "
+                "begin `times` at zero, or use float64."
+            )
 
     def resolve(self, dtype: np.dtype) -> AbstractSolver:
         """The step in the precision of the flow."""
@@ -121,12 +143,15 @@ class AbstractTolerance(AbstractSolver):
     pauses: ClassVar[tuple[float, ...]] = (0.382,)  # else, where few steps are enough, it could take the very same
     rtol: eqx.AbstractVar[Float[Array, ""] | None]
     atol: eqx.AbstractVar[Float[Array, ""] | None]
+    most_steps: eqx.AbstractVar[int]
 
     def __check_init__(self):
         for name in ("rtol", "atol"):
             if (value := getattr(self, name)) is not None:
                 checks.finite(name, value)
                 checks.positive(name, value)
+        if self.most_steps < 1:
+            raise ValueError(f"`most_steps` must be at least 1; got {self.most_steps}.")
 
     def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
         """Steps from the local error in the maximum norm: in a mean norm one token in a million could be lost."""
@@ -136,7 +161,7 @@ class AbstractTolerance(AbstractSolver):
         # A frame at a jump would add a step of one rounding error, from which the control recovers slowly.
         stops = jnp.where(jnp.isin(stops, jumps), stops[0], stops)
         clip = dfx.ClipStepSizeController(pid, step_ts=stops, jump_ts=jumps if len(jumps) else None)
-        return Resolved(controller=clip)  # pyright: ignore[reportCallIssue]
+        return Resolved(controller=clip, most=self.most_steps * len(stops))  # pyright: ignore[reportCallIssue]
 
     def second(self) -> AbstractSolver:
         """Tighten by `TIGHTER`. A looser run would cost less, but where the leading terms of its error cancel, as they do for
@@ -150,6 +175,8 @@ class AbstractTolerance(AbstractSolver):
 
     def resolve(self, dtype: np.dtype) -> AbstractSolver:
         """The tolerances given, or those that suit the precision."""
+        if np.dtype(dtype).name not in TOLERANCES:
+            raise ValueError(f"Flows run in {' or '.join(TOLERANCES)}; got {np.dtype(dtype).name}. Convert with `astype`.")
         rtol, atol = TOLERANCES[np.dtype(dtype).name]
         rtol = rtol if self.rtol is None else self.rtol
         atol = jnp.minimum(atol, rtol) if self.atol is None else self.atol
@@ -159,7 +186,12 @@ class AbstractTolerance(AbstractSolver):
                 f"`rtol` must be at least {floor:.2g} (ten times the spacing of {np.dtype(dtype).name}); got "
                 f"{float(rtol):.2g}. Rounding would be all that is left to control."
             )
-        return type(self)(rtol=jnp.asarray(rtol, dtype), atol=jnp.asarray(atol, dtype))  # pyright: ignore[reportCallIssue]
+        tolerances = {"rtol": jnp.asarray(rtol, dtype), "atol": jnp.asarray(atol, dtype)}
+        return dataclasses.replace(self, **tolerances)
+
+    def valid(self) -> Bool[Array, ""]:
+        """Whether the tolerances are positive."""
+        return jnp.stack([jnp.asarray(value) for value in (self.rtol, self.atol) if value is not None]).min() > 0
 
 
 def _tolerance(value) -> Array | None:
@@ -168,11 +200,15 @@ def _tolerance(value) -> Array | None:
 
 @final
 class Adaptive(AbstractTolerance):
-    """An explicit Runge-Kutta method of order 5 with adaptive steps: the default."""
+    """An explicit Runge-Kutta method of order 5 with adaptive steps: the default.
+
+    A flow ends with an outcome that says so when it needs more than `most_steps` between two frames.
+    """
 
     order: ClassVar[int] = 5
     rtol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
     atol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
+    most_steps: int = eqx.field(static=True, default=MOST_STEPS)
 
     def method(self) -> dfx.AbstractSolver:
         """Tsitouras' method."""
@@ -183,12 +219,13 @@ class Adaptive(AbstractTolerance):
 class Stiff(AbstractTolerance):
     """An implicit method of order 5 with adaptive steps, for metastable flows of few tokens.
 
-    Each step solves a dense system of all coordinates: meant for `n d` up to about 2000.
+    Each step solves a dense system of all coordinates: meant for `n d` up to about 2000. `most_steps` as in `Adaptive`.
     """
 
     order: ClassVar[int] = 5
     rtol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
     atol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
+    most_steps: int = eqx.field(static=True, default=MOST_STEPS)
 
     def method(self) -> dfx.AbstractSolver:
         """Kværnø's method with Newton iterations; the chord iterations of the default fail half their steps here."""

@@ -152,9 +152,10 @@ class NoisyEuler(dfx.AbstractSolver):
 
 
 class Resolved(dfx.AbstractAdaptiveStepSizeController):
-    """An adaptive controller that stops when a step no longer changes the time."""
+    """An adaptive controller that stops when a step no longer changes the time, or when there were too many."""
 
     controller: dfx.AbstractAdaptiveStepSizeController
+    most: int = eqx.field(static=True)
 
     @property
     def rtol(self):
@@ -177,18 +178,21 @@ class Resolved(dfx.AbstractAdaptiveStepSizeController):
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         """The first step of the wrapped controller."""
-        return self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
+        t1, state = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
+        return t1, (state, jnp.zeros((), int))
 
     def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        """The decision of the wrapped controller, unless the next step is below the spacing of floating point times."""
+        """The decision of the wrapped controller, unless its next step is below the spacing of times or one too many."""
+        controller_state, count = controller_state
         keep, next_t0, next_t1, jumped, state, result = self.controller.adapt_step_size(
             t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
         )
         step = jnp.asarray(next_t1 - next_t0)
         spacing = jnp.finfo(step.dtype).eps * jnp.abs(next_t0)
         stuck = jnp.where(keep, step <= 0, step <= 4 * spacing)
+        result = dfx.RESULTS.where(count < self.most, result, dfx.RESULTS.max_steps_reached)
         result = dfx.RESULTS.where(stuck, dfx.RESULTS.dt_min_reached, result)
-        return keep, next_t0, next_t1, jumped, state, result
+        return keep, next_t0, next_t1, jumped, (state, count + 1), result
 
 
 def largest(tree) -> Float[Array, ""]:

@@ -15,7 +15,7 @@ from measureflow.measures import AbstractMeasure
 Measure = TypeVar("Measure", bound=AbstractMeasure)
 Value = TypeVar("Value")
 
-REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND = range(7)
+REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND, UNDEFINED, SPENT, INVALID = range(10)
 
 SENTENCES = {
     REACHED: "Reached t = {time:.10g}.",
@@ -27,6 +27,11 @@ SENTENCES = {
     FAILED: "Stopped at t = {time:.10g}: the implicit solver found no solution; try `Adaptive()` or a looser tolerance.",
     UNSOUND: "Stopped at t = {time:.10g}: the density is no longer resolved, its negative part has grown beyond rounding; "
     "take more modes or shorter steps, or the cells that stay positive.",
+    UNDEFINED: "Stopped at t = {time:.10g}: the field is not a number there (NaN), though the measure is finite.",
+    SPENT: "Stopped at t = {time:.10g}: too many steps to the next frame, at a speed of {speed:.3g}. Ask for an earlier time or "
+    "closer frames, raise `most_steps`, or use `Stiff()` or `merge` if the motion is slow.",
+    INVALID: "Not started: times must increase, steps be positive, and the measure lie in its space; inside `jit` this is "
+    "found only when it runs.",
 }
 
 
@@ -82,7 +87,9 @@ class Trajectory(eqx.Module, Generic[Measure]):
         return stats
 
     def at(self, i: int) -> Measure:
-        """The measure of frame `i`."""
+        """The measure of frame `i`; frames are counted from the end if it is negative."""
+        if isinstance(i, int) and not -len(self) <= i < len(self):
+            raise IndexError(f"`i` is {i}, but the path has {len(self)} frames, from 0 to {len(self) - 1}.")
         return jax.tree.map(lambda leaf: leaf[i], self.measures)
 
     def map(self, f: Callable[[Measure], Value]) -> Value:

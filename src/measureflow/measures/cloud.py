@@ -11,6 +11,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
@@ -157,12 +158,19 @@ def checked_weights(weights: ArrayLike | Array | None, points: Float[Array, "n d
     checks.shaped("weights", weights, (n,), "There is one weight for each token.")
     checks.finite("weights", weights)
     checks.positive("weights", weights)
-    log_weights = jnp.log(jnp.asarray(weights, dtype))
-    return log_weights - jax.nn.logsumexp(log_weights)
+    # Logarithms first: weights beyond the range of the tokens' precision still have shares.
+    precise = np.asarray(weights, np.float64) if checks.concrete(weights) else jnp.asarray(weights, dtype)
+    log_weights = np.log(precise) if isinstance(precise, np.ndarray) else jnp.log(precise)
+    top = log_weights.max()
+    return jnp.asarray(log_weights - top, dtype) - jax.nn.logsumexp(jnp.asarray(log_weights - top, dtype))
 
 
 def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
     """A JAX key from a key or a seed."""
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         return key
+    if isinstance(key, jax.Array | np.ndarray) and np.shape(key):  # a key of old, `jax.random.PRNGKey(0)`
+        return jax.random.wrap_key_data(jnp.asarray(key))
+    if isinstance(key, int) and not -(2**63) <= key < 2**63:
+        raise ValueError(f"`key` as a seed must fit into 64 bits; got {key}.")
     return jax.random.key(key)

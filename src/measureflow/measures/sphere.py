@@ -32,8 +32,8 @@ RESOLVED = 1e-6
 class Globe(AbstractGrid):
     """Nodes on circles of latitude, on which products of two densities of a degree are integrated exactly.
 
-    `harmonics[m, l, i]` are the `P_lm` at latitude `i` up to one degree more, `slopes` their derivatives along the meridian
-    and `turns` their derivatives along the circle, that is `m P_lm / sin`.
+    `harmonics[m, l, i]` are the `P_lm` at latitude `i` up to one degree more. Their derivatives need no tables of their own:
+    along the meridian `(l z P_lm - c_lm P_(l-1)m) / s` with the `lower[l, m]` for `c`, along the circle `m P_lm / s`.
     """
 
     def __init__(self, degree: int):
@@ -46,8 +46,10 @@ class Globe(AbstractGrid):
         self.weights = np.repeat(self.z_weights, self.longitudes) * 2 * np.pi / self.longitudes
         self.south = np.stack([z * np.cos(phi), z * np.sin(phi), -s_], axis=1)
         self.east = np.stack([-np.sin(phi), np.cos(phi), np.zeros_like(phi)], axis=1)
+        self.sines, self.heights = s_, z
         self.harmonics = _legendre(degree + 1, self.z)
-        self.slopes, self.turns = _gradients(self.harmonics, self.z)
+        l, m = np.arange(degree + 1)[:, None], np.arange(degree + 1)  # noqa: E741
+        self.lower = np.sqrt((2 * l + 1) / np.maximum(2 * l - 1, 1) * np.maximum(l**2 - m**2, 0))
 
     def analyse(self, data: Float[Array, "n c"], table: np.ndarray) -> Float[Array, "2 l m c"]:
         """The sums over the nodes of data times `table` and the cosine, or the sine, of `m φ`."""
@@ -157,9 +159,13 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         grid, nodes, size = self.grid, self.nodes, self.degree + 1
         v = velocity(nodes)
         checks.shaped("velocity", v, nodes.shape, "A field on the sphere has three coordinates.")
-        south, east = ((jnp.asarray(e, v.dtype) * v).sum(-1) for e in (grid.south, grid.east))
-        along = grid.analyse((self.masses * south)[:, None], grid.slopes[:size, :size])[..., 0]
-        around = grid.analyse((self.masses * east)[:, None], grid.turns[:size, :size])[..., 0]
+        lower, heights, sines = (jnp.asarray(part, v.dtype) for part in (grid.lower, grid.heights, grid.sines))
+        south, east = (self.masses * (jnp.asarray(e, v.dtype) * v).sum(-1) / sines for e in (grid.south, grid.east))
+        rates = grid.analyse(jnp.stack([heights * south, south, east], axis=1), grid.harmonics[:size, :size])
+        degrees = jnp.arange(size, dtype=v.dtype)
+        below = jnp.pad(rates[:, :-1, :, 1], ((0, 0), (1, 0), (0, 0)))
+        along = degrees[None, :, None] * rates[..., 0] - lower[None] * below
+        around = degrees[None, None] * rates[..., 2]
         return self._with(along + jnp.stack([-around[1], around[0]]))
 
     def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
@@ -200,12 +206,3 @@ def _legendre(degree: int, z: np.ndarray) -> np.ndarray:
             a, b = (4 * l**2 - 1) / (l**2 - m**2), ((l - 1) ** 2 - m**2) / (4 * (l - 1) ** 2 - 1)
             P[m, l] = np.sqrt(a) * (z * P[m, l - 1] - np.sqrt(b) * P[m, l - 2])
     return P
-
-
-def _gradients(P: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The derivatives of `P_lm e^{imφ}` to the south, and over `i e^{imφ}` to the east."""
-    m, l = np.meshgrid(np.arange(len(P)), np.arange(len(P)), indexing="ij")  # noqa: E741
-    below = np.concatenate([np.zeros_like(P[:, :1]), P[:, :-1]], axis=1)
-    lower = np.sqrt((2 * l + 1) / np.maximum(2 * l - 1, 1) * np.maximum(l**2 - m**2, 0))
-    slopes = (l[:, :, None] * z * P - lower[:, :, None] * below) / np.sqrt(1 - z**2)
-    return slopes, m[:, :, None] * P / np.sqrt(1 - z**2)

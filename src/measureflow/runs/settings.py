@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from measureflow.runs.words import nearest
 
@@ -36,6 +36,17 @@ class Settings(BaseModel):
     )
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
     force: bool = Field(False, description="replace the run folder if it exists")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: Any, info: Any) -> Any:
+        """Refuse what would be taken for something else: `true` for 1, and text that no file can be named by."""
+        kind = cls.model_fields[info.field_name].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+            raise ValueError(f"must be a number or a word, not {str(value).lower()}")
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("must not hold a NUL character")
+        return value
 
     @model_validator(mode="after")
     def _agree(self) -> "Settings":

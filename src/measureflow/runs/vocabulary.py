@@ -21,7 +21,9 @@ ATTENTIONS = Table(
     {
         "softmax": Word("exponential scores, normalised", "measureflow.fields:SoftmaxAttention"),
         "unnormalised": Word("exponential scores as they are", "measureflow.fields:UnnormalisedAttention"),
-        "l2": Word("scores by distance", "measureflow.fields:L2Attention.bilinear"),
+        "l2": Word(
+            "scores by distance", "measureflow.fields:L2Attention.bilinear", split="measureflow.fields:L2Attention"
+        ),
         "sinkhorn": Word("doubly stochastic", "measureflow.fields:SinkhornAttention", traits=("whole",)),
         "sigmoid": Word("sigmoid of the score", "measureflow.fields:SigmoidAttention"),
         "linear": Word("the score itself", "measureflow.fields:LinearAttention"),
@@ -29,7 +31,7 @@ ATTENTIONS = Table(
         "hardmax": Word("the token of largest score", "measureflow.fields:HardmaxAttention", traits=("picks",)),
     },
 )
-"""Made from `A` and `V`. `picks`: picks a token; `whole`: every token must see every other."""
+"""Made from `A` and `V`, or from `Q`, `K` and `V` by `split`. `picks`: picks a token; `whole`: every token must see every other."""
 
 SPACES = Table(
     "space",

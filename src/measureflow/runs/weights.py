@@ -5,6 +5,7 @@ A schedule makes a field out of two things: `heads(turn)`, the matrices of each 
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,17 @@ from measureflow.runs.vocabulary import ATTENTIONS, ENERGIES, ENSEMBLES, FRAMES,
 from measureflow.runs.words import load
 
 Matrix = Float[Array, "d d"]
-Head = tuple[Matrix, Matrix]
+
+
+class Head(NamedTuple):
+    """The matrices of a head: scores `<Ax, y>` and values `Vy`, and the queries and keys of which `A` is made, if they are
+    known."""
+
+    A: Matrix
+    V: Matrix
+    queries_and_keys: tuple[Array, Array] | None = None
+
+
 Heads = list[Head]
 Turns = Callable[[int], Heads]
 Together = Callable[[Heads], AbstractField]
@@ -52,20 +63,27 @@ def _around(config: Simulation, attention: AbstractField, dim: int) -> AbstractF
 
 def _heads(config: Simulation, heads: Heads) -> AbstractField:
     """One attention field, or several that share the velocity equally."""
-    each = [ATTENTIONS.choose(config).build(config, A, V) for A, V in heads]
+    each = [_head(config, head) for head in heads]
     if len(each) == 1:
         return each[0]
-    dim = heads[0][0].shape[0]
+    dim = heads[0].A.shape[0]
     return f.MultiHead(each, jnp.tile(jnp.eye(dim) / len(each), (len(each), 1, 1)))
+
+
+def _head(config: Simulation, head: Head) -> AbstractField:
+    word = ATTENTIONS.choose(config)
+    if word.split is None or head.queries_and_keys is None:
+        return word.build(config, head.A, head.V)
+    return load(word.split)(*head.queries_and_keys, head.V)
 
 
 def _drawn(config: Simulation, dim: int, turn: int) -> Heads:
     """The heads of one turn: fixed for the identity, otherwise drawn from the ensemble."""
     if not config.has("drawn"):
-        return [(config.beta * jnp.eye(dim), jnp.eye(dim))]
+        return [Head(config.beta * jnp.eye(dim), jnp.eye(dim))]
     draw = load(ENSEMBLES.choose(config).make)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), turn + 1), 2 * config.heads)
-    return [(config.beta * draw(a, dim), draw(v, dim)) for a, v in zip(keys[::2], keys[1::2], strict=True)]
+    return [Head(config.beta * draw(a, dim), draw(v, dim)) for a, v in zip(keys[::2], keys[1::2], strict=True)]
 
 
 def constant(turns: Turns, together: Together) -> AbstractField:
@@ -91,7 +109,13 @@ def oscillating(turns: Turns, together: Together, period: float) -> AbstractFiel
 
 def _swinging(together: Together, period: float, heads: Heads, t: Float[Array, ""]) -> AbstractField:
     swing = jnp.cos(2 * jnp.pi * t / period)
-    return together([(swing * A, V) for A, V in heads])
+    return together([_scaled(swing, head) for head in heads])
+
+
+def _scaled(factor: Float[Array, ""], head: Head) -> Head:
+    """A head with its scores multiplied: its queries, where those are known."""
+    pair = head.queries_and_keys
+    return Head(factor * head.A, head.V, None if pair is None else (factor * pair[0], pair[1]))
 
 
 def wandering(
@@ -99,10 +123,10 @@ def wandering(
 ) -> AbstractField:
     """Weights that follow an Ornstein-Uhlenbeck path around their start, constant on a tenth of the period."""
     grid = period / pieces * jnp.arange(_turns(pieces * time, period), dtype=float)
-    centre = jnp.stack([jnp.stack(head) for head in turns(0)])
+    centre = jnp.stack([jnp.stack([head.A, head.V]) for head in turns(0)])
     key = jax.random.fold_in(jax.random.key(seed), 0)
     path = ensembles.ornstein_uhlenbeck(key, centre, grid, rate=1 / period, spread=jnp.abs(centre).mean())
-    return f.Schedule([together([(A, V) for A, V in now]) for now in path], grid[1:])
+    return f.Schedule([together([Head(A, V) for A, V in now]) for now in path], grid[1:])
 
 
 def _turns(time: float, period: float) -> int:
@@ -135,11 +159,30 @@ def _matrices(file: str, dim: int) -> Heads:
     if unknown or not ({"A"} <= set(held) or {"Q", "K"} <= set(held)) or ("A" in held and {"Q", "K"} & set(held)):
         raise InputError(f"`matrices`: {file!r} must hold A, or Q and K, and optionally V; it holds {sorted(held)}.")
     stacks = {name: matrix[None] if matrix.ndim == 2 else matrix for name, matrix in held.items()}
-    A = stacks["A"] if "A" in stacks else np.swapaxes(stacks["K"], -1, -2) @ stacks["Q"]
-    V = stacks.get("V", np.broadcast_to(np.eye(dim), (len(A), dim, dim)))
-    for name, matrix in (("A", A), ("V", V)):
-        if matrix.shape != (len(A), dim, dim):
+    _check_stacks(stacks, dim)
+    count = len(next(iter(stacks.values())))
+    V = stacks.get("V", np.broadcast_to(np.eye(dim), (count, dim, dim)))
+    if "A" in stacks:
+        return [Head(jnp.asarray(A), jnp.asarray(v)) for A, v in zip(stacks["A"], V, strict=True)]
+    pairs = zip(map(jnp.asarray, stacks["Q"]), map(jnp.asarray, stacks["K"]), strict=True)
+    return [Head(K.T @ Q, jnp.asarray(v), (Q, K)) for (Q, K), v in zip(pairs, V, strict=True)]
+
+
+def _check_stacks(stacks: dict[str, np.ndarray], dim: int) -> None:
+    """Refuse matrices that do not fit tokens or each other: stacks are `(heads, rows, dim)`, square but for Q and K."""
+    for name, stack in stacks.items():
+        if stack.ndim != 3 or stack.shape[-1] != dim or (name in "AV" and stack.shape[1] != dim) or 0 in stack.shape:
+            rows = dim if name in "AV" else "any number"
             raise InputError(
-                f"`matrices`: {name} must be {dim} x {dim} for tokens with `dim` {dim}; got {held.get(name, A).shape}."
+                f"`matrices`: {name} must have {rows} rows and {dim} columns for tokens with `dim` {dim}, or be a stack of "
+                f"such with one for each head; got shape {stack.shape[1:] if len(stack) == 1 else stack.shape}."
             )
-    return [(jnp.asarray(a), jnp.asarray(v)) for a, v in zip(A, V, strict=True)]
+        if not np.isfinite(stack).all():
+            raise InputError(f"`matrices`: {name} has entries that are NaN or infinite.")
+    if len({len(stack) for stack in stacks.values()}) > 1:
+        counts = ", ".join(f"{len(stack)} in {name}" for name, stack in stacks.items())
+        raise InputError(f"`matrices`: there must be one matrix of each kind for each head; got {counts}.")
+    if "Q" in stacks and stacks["Q"].shape != stacks["K"].shape:
+        raise InputError(
+            f"`matrices`: Q and K are compared, so they have as many rows; got {stacks['Q'].shape[1]} and {stacks['K'].shape[1]}."
+        )

@@ -26,7 +26,7 @@ class Word:
     """A word of a table.
 
     `make` is what makes its object, as `"module:name"` or itself. The options it brings, and others it `takes` from the
-    configuration, are passed by name. `traits` are facts on which rules rest, such as `"tokens"` for what needs tokens.
+    configuration, are passed by name. `split` makes it from queries, keys and values where a file holds those. `traits` are facts on which rules rest, such as `"tokens"` for what needs tokens.
     """
 
     help: str
@@ -35,6 +35,7 @@ class Word:
     takes: tuple[str, ...] = ()
     usual: Mapping[str, Any] = field(default_factory=dict)
     traits: tuple[str, ...] = ()
+    split: str | Callable[..., Any] | None = None
 
     def build(self, config: Any, *arguments: Any) -> Any:
         """The object, from arguments and the options of a configuration."""

@@ -27,8 +27,7 @@ class Ball(AbstractSpace):
     radius: Float[Array, ""] = eqx.field(converter=checks.floating)
 
     def __check_init__(self):
-        if self.dim < 1:
-            raise ValueError(f"`Ball(dim=...)` needs at least one coordinate; got {self.dim}.")
+        checks.count("dim", self.dim, 1)
         checks.finite("radius", self.radius)
         checks.positive("radius", self.radius)
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
 
+from measureflow import checks
 from measureflow.spaces.base import AbstractSpace
 
 
@@ -18,8 +19,7 @@ class Euclidean(AbstractSpace):
     dim: int = eqx.field(static=True)
 
     def __check_init__(self):
-        if self.dim < 1:
-            raise ValueError(f"`Euclidean(dim=...)` needs at least one coordinate; got {self.dim}.")
+        checks.count("dim", self.dim, 1)
 
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point itself."""

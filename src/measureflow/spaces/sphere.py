@@ -23,11 +23,7 @@ class Sphere(AbstractSpace):
     dim: int = eqx.field(static=True)
 
     def __check_init__(self):
-        if self.dim < 2:
-            raise ValueError(
-                f"`Sphere(dim=...)` counts ambient coordinates, so it needs at least 2; got {self.dim}. "
-                "The circle is `Sphere(2)`."
-            )
+        checks.count("dim", self.dim, 2, "It counts ambient coordinates: the circle is `Sphere(2)`.")
 
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point divided by its norm."""
