@@ -25,7 +25,9 @@ def floating(value) -> Array:
     """A floating point array from what a user passes: lists and integers become default floats, floats stay."""
     array = jnp.asarray(value)
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise ValueError(f"Complex numbers would lose their imaginary part; pass real ones. Got {array.dtype}{array.shape}.")
+        raise ValueError(
+            f"Complex numbers would lose their imaginary part; pass real ones. Got {array.dtype}{array.shape}."
+        )
     # The cast also settles the type of Python scalars, which otherwise would compile a second time.
     return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.inexact) else float)
 
@@ -47,7 +49,9 @@ def positive(name: str, value) -> None:
 def count(name: str, value, least: int, remedy: str = "") -> None:
     """Refuse what is not a whole number of at least so many."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be a whole number, at least {least}; got {value!r}.{' ' + remedy if remedy else ''}")
+        raise ValueError(
+            f"`{name}` must be a whole number, at least {least}; got {value!r}.{' ' + remedy if remedy else ''}"
+        )
 
 
 def shaped(name: str, value, shape: Sequence[int | str], remedy: str = "") -> None:

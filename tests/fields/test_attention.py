@@ -168,3 +168,23 @@ def test_bad_matrices_get_a_sentence(make, words):
     with pytest.raises(ValueError, match="`") as caught:
         make()
     assert words in str(caught.value)
+
+
+def test_the_rescaled_frame_is_that_of_growing_tokens(mu):
+    """With `x = e^{tV} z` and a `V` that is not symmetric: `z' = e^{-tV} (x' - Vx)`, from NumPy's own exponential."""
+    t, attention = 0.3, mf.SoftmaxAttention(A, V)
+    growth = np.asarray(jax.scipy.linalg.expm(t * jnp.asarray(V)))
+    steps = np.linalg.matrix_power(np.eye(3) + t * V / 2**20, 2**20)
+    np.testing.assert_allclose(growth, steps, rtol=1e-5)
+    x = np.asarray(mu.points) @ growth.T
+    moved = np.asarray(at(attention, mf.Particles(mu.space, x, mu.weights))) - x @ V.T
+    slow = eqx.filter_jit(lambda field, mu: field(t, mu.points, mu))(mf.Rescaled(attention), mu)
+    np.testing.assert_allclose(slow, moved @ np.linalg.inv(growth).T, atol=1e-12)
+
+
+def test_a_schedule_in_turns_is_not_followed_beyond_its_end(mu):
+    turns = mf.Schedule.periodic([mf.SoftmaxAttention(A, V), mf.SoftmaxAttention(V, A)], period=0.5, until=1.0)
+    with pytest.raises(ValueError, match="`field` has a schedule until t = 1, but `times` go to 2"):
+        mf.evolve(turns, mu, [0.0, 2.0])
+    with pytest.raises(ValueError, match="until t = 1"):
+        mf.evolve(turns + mf.SoftmaxAttention(A, V), mu, [0.0, 2.0])

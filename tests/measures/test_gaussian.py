@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 import measureflow as mf
-from measureflow.measures.quadrature import normal_rule
+from measureflow.measures.quadrature import normal_rule, second_rule
 from measureflow.theory import gaussian as theory
 
 rng = np.random.default_rng(3)
@@ -231,6 +231,75 @@ def test_a_closure_gives_the_moments_the_rates_of_the_field():
     mixed = (w[:, None] * v).T @ (ys - mean)
     np.testing.assert_allclose(rate.mean, w @ v, atol=1e-10)
     np.testing.assert_allclose(rate.root @ MU.root.T + MU.root @ rate.root.T, mixed + mixed.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("d", [2, 6, 8, 10])
+def test_exponentials_are_averaged_in_closed_form_in_any_dimension(d):
+    """Against `∬ e^{<Ax, y>}` as one Gaussian integral over pairs: `det(I - ...)^{-1/2}`, by NumPy."""
+    draw = np.random.default_rng(d)
+    mean, root, form = draw.normal(size=d) / 3, draw.normal(size=(d, d)) / d, draw.normal(size=(d, d)) / np.sqrt(d)
+    mu = mf.Gaussian.from_root(mean, root)
+    cov, eye = root @ root.T, np.eye(d)
+    precision = np.linalg.inv(np.block([[cov, 0 * eye], [0 * eye, cov]]))
+    tilted = precision - np.block([[0 * eye, form.T], [form, 0 * eye]])
+    both = np.concatenate([mean, mean])
+    log = (precision @ both) @ np.linalg.solve(tilted, precision @ both) - both @ precision @ both
+    exact = np.exp(log / 2) * np.sqrt(np.linalg.det(precision) / np.linalg.det(tilted))
+    np.testing.assert_allclose(mu.pairing(jnp.asarray(form)), exact, rtol=1e-10)
+    np.testing.assert_allclose(mf.BilinearEnergy(form)(mu), exact / 2, rtol=1e-10)
+    pair = mf.GaussianMixture([0.25, 0.75], [mean, mean], [cov, cov])
+    np.testing.assert_allclose(pair.pairing(jnp.asarray(form)), exact, rtol=1e-10)
+
+
+def test_the_interaction_energy_is_infinite_where_it_has_no_bound():
+    assert mf.InteractionEnergy(0.99)(mf.Gaussian(jnp.zeros(3), jnp.eye(3))) < np.inf
+    assert mf.InteractionEnergy(1.0)(mf.Gaussian(jnp.zeros(3), jnp.eye(3))) == np.inf
+    assert mf.InteractionEnergy(0.0)(mf.Gaussian(jnp.ones(3), jnp.eye(3))) == pytest.approx(1.5, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 10])
+def test_the_closure_of_unnormalised_attention_has_the_rates_of_derivatives_of_its_average(d):
+    """`E v = V ∂_s F(s, 0)` and `E[v z^T] = ...` from `F(s, r) = ∬ e^{<Ax, y> + <s, y> + <r, z>}`, by differentiation."""
+    draw = np.random.default_rng(d)
+    mean, root = jnp.asarray(draw.normal(size=d) / 3), jnp.asarray(draw.normal(size=(d, d)) / d)
+    form, value = jnp.asarray(draw.normal(size=(2, d, d)) / np.sqrt(d))
+
+    def average(s, r):  # over y of e^{<Ax + s, y>} and over z of the rest, both Gaussian
+        B = root.T @ form @ root
+        b = root.T @ form.T @ mean + B.T @ root.T @ (form @ mean + s) + r
+        log = (form @ mean + s) @ mean + jnp.sum((root.T @ (form @ mean + s)) ** 2) / 2
+        return jnp.exp(
+            log + b @ jnp.linalg.solve(jnp.eye(d) - B.T @ B, b) / 2 - jnp.linalg.slogdet(jnp.eye(d) - B.T @ B)[1] / 2
+        )
+
+    zero = jnp.zeros(d)
+    exact = jax.jit(
+        lambda: (value @ jax.grad(average)(zero, zero), value @ jax.jacfwd(jax.grad(average), 1)(zero, zero))
+    )()
+    field = mf.UnnormalisedAttention(form, value)
+    heads = mf.MultiHead([field, field], jnp.tile(jnp.eye(d) / 2, (2, 1, 1)))
+    for same in (field, 0.5 * field + 0.5 * field, heads):
+        rate = rates(mf.MomentClosure(same), mf.Gaussian.from_root(mean, root))
+        np.testing.assert_allclose(rate.mean, exact[0], rtol=1e-9)
+        np.testing.assert_allclose(rate.root, exact[1], rtol=1e-9, atol=1e-11)
+
+
+def test_an_average_that_two_rules_see_differently_is_refused():
+    wide = mf.Gaussian(jnp.zeros(10), jnp.eye(10))
+    with pytest.raises(ValueError, match="Quadrature does not resolve the integrand on this Gaussian in 10 dimensions"):
+        wide.expect(lambda x: jnp.exp(x.sum()))
+    with pytest.raises(ValueError, match="Quadrature does not resolve `field`"):
+        mf.evolve(mf.MomentClosure(mf.GradientFlow(-mf.InteractionEnergy(0.5))), wide, [0.0, 0.1])
+    assert wide.expect(lambda x: (x @ x) ** 2) == pytest.approx(10 * 12, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 3, 6, 7, 8, 12])
+def test_the_second_rule_is_another_one_of_degree_five(d):
+    nodes, weights = second_rule(d)
+    assert nodes.shape != normal_rule(d)[0].shape or np.abs(nodes - normal_rule(d)[0]).max() > 0.1
+    square = (nodes**2).sum(1)
+    moments = [weights.sum(), weights @ square / d, weights @ square**2 / (d * (d + 2)), weights @ nodes[:, 0] ** 4 / 3]
+    np.testing.assert_allclose(moments, 1.0, rtol=1e-12)
 
 
 def test_an_affine_field_is_its_own_closure():

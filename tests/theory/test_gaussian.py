@@ -218,3 +218,17 @@ def test_the_cone_holds_the_covariances():
     assert point[2] > np.hypot(*point[:2])
     edge = gaussian.cone(jnp.outer(MEAN, MEAN))
     np.testing.assert_allclose(edge[2], np.hypot(*edge[:2]), rtol=1e-14)
+
+
+def test_the_covariance_is_that_of_the_equation_also_where_the_value_is_not_symmetric():
+    """`V A` is `-0.4 I` plus a rotation, so `B = -0.8 I` commutes with `V`, which does not commute with its transpose's `A`."""
+    value = jnp.array([[1.0, -0.7], [0.7, 1.0]])
+    form = jnp.linalg.solve(value, -0.4 * jnp.eye(2) + jnp.array([[0.0, 0.5], [-0.5, 0.0]]))
+    cov = 0.9 * np.eye(2)
+
+    def rate(t, flat):
+        now = jnp.asarray(flat.reshape(2, 2))
+        return np.asarray(gaussian.moment_rates(gaussian.softmax(jnp.zeros(2), now, form, value), jnp.zeros(2), now)[1]).ravel()
+
+    path = solve_ivp(rate, (0.0, 2.0), cov.ravel(), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(gaussian.covariance(2.0, jnp.asarray(cov), form, value).ravel(), path.y[:, -1], atol=1e-9)

@@ -29,6 +29,16 @@ def test_a_certificate_bounds_the_excess_risk_and_names_the_offender():
     assert certificate.lower_bound <= RISK(better) < certificate.risk
 
 
+def test_the_gap_averages_over_the_measure_with_its_weights():
+    points, weights = jnp.asarray(fixtures.f1_heads(3)), jnp.array([0.7, 0.2, 0.1])
+    mu = mf.Particles(RISK.heads.space, points, weights)
+    certificate = training.duality_gap(RISK, mu, BALLS, **SEARCH)
+    scores = np.asarray(jax.jit(RISK.variation)(mu, points))
+    lowest = float(jax.jit(RISK.variation)(mu, certificate.offender[None])[0])
+    assert np.ptp(scores) > 0.1
+    assert certificate.gap == pytest.approx(float(weights @ scores) - min(lowest, scores.min()), rel=1e-9)
+
+
 def test_certificates_that_cannot_be_given_are_refused():
     with pytest.raises(ValueError, match=r"not stationary: its dissipation is \d"):
         training.certify(RISK, mf.Particles(RISK.heads.space, fixtures.f1_heads(2)), BALLS)

@@ -8,13 +8,17 @@ import jax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from measureflow import checks
+from measureflow import checks, precision
 from measureflow.fields import AbstractField
 from measureflow.measures import AbstractMeasure
 
 
 class AbstractEnergy(eqx.Module):
     """A functional of measures; energies add and scale like vectors."""
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        precision.keep(cls, "__call__", "variation")
 
     @abc.abstractmethod
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:

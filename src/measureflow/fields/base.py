@@ -8,7 +8,7 @@ import equinox as eqx
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from measureflow import checks
+from measureflow import checks, precision
 from measureflow.measures import AbstractMeasure
 
 
@@ -27,6 +27,10 @@ class AbstractField(eqx.Module):
     """
 
     exponential: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        precision.keep(cls, "__call__", "parts")
 
     @abc.abstractmethod
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:

@@ -15,6 +15,7 @@ from measureflow.flows.flow import AbstractFlow, in_precision_of
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
 from measureflow.measures import AbstractCloud
+from measureflow.precision import exactly
 
 
 def layers(field: AbstractField, mu0: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0) -> Trajectory[Measure]:
@@ -59,12 +60,8 @@ class Layers(AbstractFlow[Measure]):
 
 
 @eqx.filter_jit
+@exactly
 def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""]) -> Trajectory:
-    with jax.default_matmul_precision("highest"):
-        return _stack(field, mu0, depth, step, first)
-
-
-def _stack(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""]) -> Trajectory:
     times = step * (first + jnp.arange(depth + 1)).astype(step.dtype)
 
     def layer(mu, k):

@@ -33,6 +33,7 @@ from measureflow.flows.trajectory import (
     Outcome,
     Trajectory,
 )
+from measureflow.precision import exactly
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
@@ -91,6 +92,7 @@ class Straight(AbstractWay):
 
 
 @eqx.filter_jit
+@exactly
 def leg(
     field: AbstractField,
     mu: Measure,
@@ -104,12 +106,6 @@ def leg(
 
     The field is seen on the half-open interval up to the last time, where it may jump.
     """
-    # Without this a GPU rounds the factors of float32 products to ten bits.
-    with jax.default_matmul_precision("highest"):
-        return _leg(field, mu, start, times, solver, stepping, derivative)
-
-
-def _leg(field, mu, start, times, solver, stepping, derivative) -> Trajectory:
     valid = _valid(mu, start, times, solver)
     times = jnp.where(valid, times, start)  # else there is nothing to solve
     before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)

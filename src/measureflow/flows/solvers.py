@@ -176,7 +176,9 @@ class AbstractTolerance(AbstractSolver):
     def resolve(self, dtype: np.dtype) -> AbstractSolver:
         """The tolerances given, or those that suit the precision."""
         if np.dtype(dtype).name not in TOLERANCES:
-            raise ValueError(f"Flows run in {' or '.join(TOLERANCES)}; got {np.dtype(dtype).name}. Convert with `astype`.")
+            raise ValueError(
+                f"Flows run in {' or '.join(TOLERANCES)}; got {np.dtype(dtype).name}. Convert with `astype`."
+            )
         rtol, atol = TOLERANCES[np.dtype(dtype).name]
         rtol = rtol if self.rtol is None else self.rtol
         atol = jnp.minimum(atol, rtol) if self.atol is None else self.atol

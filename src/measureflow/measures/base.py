@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Real
 
+from measureflow import precision
 from measureflow.spaces import AbstractSpace
 from measureflow.sums import AbstractEngine, Attended
 
@@ -26,6 +27,10 @@ class AbstractMeasure(eqx.Module):
     """A probability measure in motion."""
 
     space: eqx.AbstractVar[AbstractSpace]
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        precision.keep(cls, "attend", "ridge", "integrate", "pairing", "potential", "weigh", "transport", "sample")
 
     @abc.abstractmethod
     def attend(self, covectors: Float[Array, "m d"]) -> Attended:

@@ -270,7 +270,9 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
         dtype = self.values.dtype
         edges, wanted = (2 * jnp.pi / k * (jnp.arange(k + 1, dtype=dtype) - 0.5) for k in (n, n // 2))
         below = jnp.append(jnp.zeros(1, dtype), jnp.cumsum(self.masses))
-        turns = jnp.floor((wanted - edges[0]) / (2 * jnp.pi))  # a wider first cell begins before the edge of the finer one
+        turns = jnp.floor(
+            (wanted - edges[0]) / (2 * jnp.pi)
+        )  # a wider first cell begins before the edge of the finer one
         mass = turns * below[-1] + jnp.interp(wanted - 2 * jnp.pi * turns, edges, below)
         return self._with(jnp.diff(mass) * (n // 2) / (2 * jnp.pi))
 

@@ -338,7 +338,7 @@ def _differ(values: Array, fitted: Array, variation: Array) -> Bool[Array, ""]:
     return jnp.abs(values - fitted).max() > allowed
 
 
-def _leaves(mu: Gaussian) -> tuple[Array, Array, Array]:
+def _leaves(mu: Gaussian):
     return mu.mean, mu.root, mu.log_mass
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from measureflow.measures import AbstractCloud
     from measureflow.runs.reading import Run
     from measureflow.runs.series import Series, Watched
+    from measureflow.runs.simulation import Simulation
 
 MOST_SIZES = 12
 """Sizes of clusters that a table names."""
@@ -23,7 +24,12 @@ class AbstractTokens(AbstractMeasureWord):
 
     dimensions = {"points": ("token", "coordinate")}
     traits = ("tokens",)
+    sizes = ("n", "dim", "frames_per_leg")
     overlay = "particles"
+
+    def numbers(self, config: "Simulation") -> float:
+        """Stages of a step, kernels and a picture: a hundred times the tokens, and the frames of two legs."""
+        return config.n * config.dim * (100.0 + 4 * min(config.frames_per_leg, config.frame_count))
 
     def arrays(self, mu: "AbstractCloud") -> Arrays:
         """The points."""

@@ -42,10 +42,10 @@ class AbstractCommand(abc.ABC):
         """The moving picture: that of the measure."""
         run.word.movie(run, file)
 
-    def settings(self, words: dict[str, Any], file: str | None = None) -> Any:
-        """The settings that words and a file describe."""
+    def settings(self, words: dict[str, Any], file: str | None = None, past: bool = False) -> Any:
+        """The settings that words and a file describe; those of a run in the `past` may name files that are gone."""
         self.use(self.asked(file) | words)
-        return read(self.schema(words), words, file)
+        return read(self.schema(words), words, file, past)
 
     def use(self, words: dict[str, Any]) -> None:
         """Read a file of words of one's own, if one is asked for: it may add choices and options."""

@@ -42,6 +42,12 @@ class AbstractRing(AbstractDensityWord):
 
     dimensions = {"density": ("angle",)}
     overlay = "circle"
+    sizes = ("modes", "cells", "frames_per_leg")
+
+    def numbers(self, config: "Simulation") -> float:
+        """Stages of a step and the frames of two legs."""
+        count = max(config.modes or 0, config.cells or 0)
+        return 3.0 * count * (400 + 4 * min(config.frames_per_leg, config.frame_count))
 
     def rules(self, config: "Simulation") -> Rules:
         """The circle has two coordinates."""

@@ -1,10 +1,13 @@
 """Numbers in files."""
 
+import hashlib
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from measureflow.runs.settings import InputError
+from measureflow.runs.sizes import available, in_words
 
 
 def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
@@ -12,6 +15,7 @@ def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
     try:
         match Path(file).suffix:
             case ".npz":
+                _check_size(file)
                 with np.load(file) as held:
                     return {name: _real(name, held[name]) for name in held.files}
             case ".npy":
@@ -22,7 +26,20 @@ def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
         raise InputError(f"Cannot read numbers from {file!r}: {str(error).rstrip('.')}.") from None
 
 
+def _check_size(file: str) -> None:
+    """Refuse an archive that holds more than the memory that is free: a small one can expand a thousandfold."""
+    with zipfile.ZipFile(file) as archive:
+        size = sum(item.file_size for item in archive.infolist())
+    if (free := available()) is not None and size > free:
+        raise ValueError(f"it holds {in_words(size)}, more than the {in_words(free)} of memory that are free")
+
+
 def _real(name: str, array: np.ndarray) -> np.ndarray:
     if np.iscomplexobj(array):
         raise ValueError(f"{name} is complex and would lose its imaginary part")
     return np.asarray(array, np.float64)
+
+
+def digest(file: str) -> str:
+    """A text that is equal for files of equal content."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()

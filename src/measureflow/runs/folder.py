@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class RunFolder:
             array = data.create_array(
                 name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=precision, fill_value=float("nan"),
                 dimension_names=("time", *sizes), compressors=[ZstdCodec(level=0), Crc32cCodec()], serializer=BytesCodec(),
+                config={"write_empty_chunks": True},
             )  # fmt: skip
             array.attrs.update(series.get(name, {}))
         return RunFolder(path, frames_per_leg, lock)
@@ -232,6 +233,22 @@ def is_run(path: Path) -> bool:
         return isinstance(json.loads((path / "run.json").read_text()).get("format"), int)
     except (OSError, ValueError, AttributeError):
         return False
+
+
+def missing_chunks(path: Path, series: Iterable[str], frames: int) -> str | None:
+    """The first chunk that is not there though it holds a safe frame, which zarr would read as NaN."""
+    data = path / "data.zarr"
+    framed = {"time", *series} | {item.parent.name for item in data.glob("*/zarr.json") if _has_frames(item)}
+    for name in sorted(framed) if frames else ():
+        chunk = json.loads((data / name / "zarr.json").read_text())["chunk_grid"]["configuration"]["chunk_shape"]
+        for k in range(-(-frames // chunk[0])):
+            if not data.joinpath(name, "c", str(k), *("0" for _ in chunk[1:])).is_file():
+                return f"chunk {k} of {name!r}"
+    return None
+
+
+def _has_frames(metadata: Path) -> bool:
+    return (json.loads(metadata.read_text()).get("dimension_names") or [None])[0] == "time"
 
 
 def committed(path: Path) -> dict[str, Any]:

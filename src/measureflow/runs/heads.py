@@ -1,19 +1,22 @@
 """The configuration of the training of heads, and the command for it; needs no JAX."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationInfo, field_validator
 
 from measureflow.runs.commands import AbstractCommand
-from measureflow.runs.settings import Settings
+from measureflow.runs.settings import Seed, Settings, file_there
 from measureflow.runs.vocabulary import RISKS, Positive
 from measureflow.runs.words import load
 
 if TYPE_CHECKING:
     from measureflow.runs.job import Job
     from measureflow.runs.reading import Run
+
+
+MOST_STEPS = 1e9
+"""Steps of a training run that is not refused; there are days in so many."""
 
 
 class HeadTraining(Settings):
@@ -40,16 +43,26 @@ class HeadTraining(Settings):
     length: PositiveInt = Field(32, description="characters in a window, for text")
     windows: PositiveInt = Field(32, description="windows of the text on which the risk is measured")
     limit: NonNegativeInt = Field(0, description="also train this many heads and draw their risk, the mean-field limit")
-    seed: NonNegativeInt = Field(0, description="seed of initial heads and samples")
+    seed: Seed = Field(0, description="seed of initial heads and samples")
     frames: int = Field(40, ge=2, description="number of frames to keep")
     frames_per_leg: PositiveInt = Field(8, description="frames computed and saved at once; part of what is computed")
 
     @field_validator("data")
     @classmethod
-    def _known(cls, data: str) -> str:
-        if data not in RISKS and not Path(data).is_file():
+    def _known(cls, data: str, info: ValidationInfo) -> str:
+        if data not in RISKS and not file_there(data, info):
             raise ValueError(f"must be one of {', '.join(RISKS)} or a text file; there is no file {data!r}")
         return data
+
+    def numbers(self) -> float:
+        """Heads in all stages of a step, and what the windows of a text hold."""
+        text = self.data not in RISKS
+        each, windows = 4 * self.dim * self.head_dim if text else 24, self.windows * self.length if text else 16
+        return 100.0 * max(self.heads, self.limit) * each + 60.0 * windows * (self.dim + 256) + 10.0 * self.frames
+
+    def sizes(self) -> tuple[str, ...]:
+        """Heads, and the sizes of a text."""
+        return ("heads", "limit") if self.data in RISKS else ("heads", "limit", "dim", "head_dim", "windows", "length")
 
     def to_toml(self) -> str:
         """The configuration as a TOML text, with the step where there is one."""
@@ -70,6 +83,10 @@ class HeadTraining(Settings):
             (
                 self.optimiser == "langevin" and self.profile != "constant",
                 "`profile` must be constant for langevin, whose noise does not change in time",
+            ),
+            (
+                self.optimiser != "flow" and self.time / self.step > MOST_STEPS,
+                f"`step` {self.step:g} would take {self.time / self.step:.2g} steps to `time` {self.time:g}: take a longer one",
             ),
             (bool(foreign), f"`{''.join(foreign[:1])}` is for text; {self.data!r} has its own sizes"),
             *(

@@ -26,6 +26,12 @@ class AbstractNormal(AbstractMeasureWord):
             (config.init in ("uniform", "ripples"), f"{kind} cannot have the `init` {config.init!r}: take gaussian"),
         ]
 
+    def numbers(self, config: "Simulation") -> float:
+        """Roots and their rates; for a quadratic potential all pairs of columns, and for a quadrature all its nodes."""
+        d = float(config.dim)
+        nodes = min(4096.0, d**2) if config.closure or config.measure == "mixture" else 0.0
+        return 60 * d**2 + 4 * d**3 * (config.attention in ("l2", "sinkhorn")) + 60 * d * nodes
+
     def series(self, look: Look) -> "tuple[Series, ...]":
         """The width of the law, and how many directions it has."""
         from measureflow.runs.series import Series

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from measureflow.runs.commands import again
+from measureflow.runs.files import digest
 from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, made, room, taken_back
 from measureflow.runs.job import RUNNING, Job, State
 from measureflow.runs.reading import Run
@@ -187,6 +188,7 @@ def _described(job: Job) -> dict[str, Any]:
         "platform": platform.platform(),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
         "git": git_state(),
+        "inputs": {file: digest(file) for file in (() if job.settings is None else job.settings.inputs())},
     }
 
 

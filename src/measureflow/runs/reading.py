@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from measureflow.runs.commands import AbstractCommand, again, command
-from measureflow.runs.folder import committed, is_alive, is_run
+from measureflow.runs.files import digest
+from measureflow.runs.folder import FORMAT, committed, is_alive, missing_chunks
 from measureflow.runs.measures import AbstractMeasureWord
 from measureflow.runs.measures.base import Look
 from measureflow.runs.series import Watched
@@ -31,7 +32,7 @@ class Run:
     @cached_property
     def info(self) -> dict[str, Any]:
         """What made the run, how it ended and what it cost."""
-        return json.loads((self.path / "run.json").read_text())
+        return self._read("run.json", json.loads)
 
     @cached_property
     def command(self) -> AbstractCommand:
@@ -41,15 +42,18 @@ class Run:
     @cached_property
     def config(self) -> Any:
         """What was asked."""
-        file = self.path / "config.toml"
-        if not file.is_file():
-            return self.command.settings({})
-        return self.command.settings(tomllib.loads(file.read_text()))
+        words = self._read("config.toml", tomllib.loads) if (self.path / "config.toml").is_file() else {}
+        try:
+            return self.command.settings(words, past=True)
+        except InputError as error:
+            raise InputError(
+                *(f"{str(self.path)!r}: config.toml: {sentence}" for sentence in error.sentences)
+            ) from None
 
     @cached_property
     def frames(self) -> int:
         """How many frames were safe when the run was opened."""
-        return committed(self.path)["frames"]
+        return self._marker["frames"]
 
     @property
     def alive(self) -> bool:
@@ -77,7 +81,7 @@ class Run:
     @property
     def stats(self) -> dict[str, Any]:
         """What the run cost, and the error estimate; of a run under way, what is known so far."""
-        return committed(self.path)["stats"] | self.info["stats"]
+        return self._marker["stats"] | self.info["stats"]
 
     @property
     def title(self) -> str:
@@ -85,11 +89,21 @@ class Run:
         return self.info["title"]
 
     @cached_property
+    def _marker(self) -> dict[str, Any]:
+        try:
+            return committed(self.path)
+        except ValueError as error:
+            raise self._broken("commit.json", error) from None
+
+    @cached_property
     def data(self):
         """The frames as an xarray dataset, cut to those that are safe."""
         import xarray
 
-        whole = xarray.open_dataset(self.path / "data.zarr", engine="zarr", consolidated=False)
+        try:
+            whole = xarray.open_dataset(self.path / "data.zarr", engine="zarr", consolidated=False)
+        except Exception as error:
+            raise self._broken("data.zarr", error) from None
         return whole.isel(time=slice(self.frames))
 
     @property
@@ -105,8 +119,11 @@ class Run:
     @cached_property
     def _columns(self) -> tuple[np.ndarray, dict[str, Watched]]:
         data = self.data
-        watched = {name: Watched(name, data[name].values, **data[name].attrs) for name in self.info["series"]}
-        return data.time.values, watched
+        try:
+            watched = {name: Watched(name, data[name].values, **data[name].attrs) for name in self.info["series"]}
+            return data.time.values, watched
+        except Exception as error:
+            raise self._broken("data.zarr", error) from None
 
     @property
     def word_name(self) -> str:
@@ -127,7 +144,10 @@ class Run:
 
     def arrays(self, frame: int) -> dict[str, np.ndarray]:
         """The stored numbers of one frame, and those that do not change."""
-        return {str(name): np.asarray(values) for name, values in self.data.isel(time=frame).variables.items()}
+        try:
+            return {str(name): np.asarray(values) for name, values in self.data.isel(time=frame).variables.items()}
+        except Exception as error:
+            raise self._broken(f"frame {frame % max(self.frames, 1)} in data.zarr", error) from None
 
     def at(self, i: int) -> Any:
         """The measure of frame `i`."""
@@ -139,6 +159,42 @@ class Run:
     def final(self) -> Any:
         """The measure of the last frame."""
         return self.at(-1)
+
+    def check(self) -> None:
+        """Refuse, with a sentence, a folder in which something is missing or broken; numbers are checked when they are read."""
+        try:
+            kinds = {"command": str, "title": str, "measure": dict, "look": dict, "series": list, "frames": int}
+            kinds |= {"finished": bool, "ok": bool, "outcome": str, "stats": dict, "precision": str, "fingerprint": str}
+            for name, kind in kinds.items():
+                if not isinstance(self.info[name], kind):
+                    raise TypeError(f"{name!r} is {self.info[name]!r}")
+            if self.info["format"] > FORMAT:
+                raise ValueError(f"format {self.info['format']} is of a later version; {FORMAT} is known here")
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broken("run.json", error) from None
+        try:
+            if not 0 <= self.frames <= self.info["frames"]:
+                raise ValueError(f"{self.frames} frames are said to be safe, of {self.info['frames']}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broken("commit.json", error) from None
+        try:
+            if missing := missing_chunks(self.path, self.info["series"], self.frames):
+                raise ValueError(f"{missing} is missing")
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            raise self._broken("data.zarr", error) from None
+
+    def _read(self, name: str, parse: Callable[[str], Any]) -> Any:
+        try:
+            return parse((self.path / name).read_text())
+        except (OSError, ValueError) as error:
+            raise self._broken(name, error) from None
+
+    def _broken(self, what: str, error: Exception) -> InputError:
+        said = f"no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0].rstrip(".")
+        return InputError(
+            f"{str(self.path)!r} is a run that is broken: {what}: {said}. What its other files hold can still be read: "
+            "run.json and config.toml are text, and xarray opens data.zarr."
+        )
 
     def __len__(self) -> int:
         return self.frames
@@ -169,6 +225,19 @@ class Run:
 def open(path: str | Path) -> Run:
     """The run in a folder."""
     path = Path(path)
-    if not path.is_dir() or not is_run(path):
+    if not path.is_dir() or not (path / "run.json").is_file():
         raise InputError(f"{str(path)!r} is not a run folder; `measureflow simulate` writes one.")
-    return Run(path)
+    run = Run(path)
+    run.check()
+    return run
+
+
+def check_inputs(run: Run) -> None:
+    """Refuse to compute with files that are not those that a run was made with."""
+    for file, was in run.info.get("inputs", {}).items():
+        if not Path(file).is_file():
+            raise InputError(f"{str(run.path)!r} was made with {file!r}, which is gone; put it back.")
+        if digest(file) != was:
+            raise InputError(
+                f"{str(run.path)!r} was made with {file!r}, which has changed since; put the old one back."
+            )

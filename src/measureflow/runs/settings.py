@@ -6,13 +6,14 @@ that the command line can answer `--help` and refuse bad input at once.
 
 import tomllib
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from measureflow.runs.words import nearest
 
 Schema = TypeVar("Schema", bound=BaseModel)
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class InputError(ValueError):
@@ -39,9 +40,9 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _plain(cls, value: Any, info: Any) -> Any:
+    def _plain(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse what would be taken for something else: `true` for 1, and text that no file can be named by."""
-        kind = cls.model_fields[info.field_name].annotation
+        kind = cls.model_fields[str(info.field_name)].annotation
         if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
             raise ValueError(f"must be a number or a word, not {str(value).lower()}")
         if isinstance(value, str) and "\0" in value:
@@ -59,6 +60,14 @@ class Settings(BaseModel):
         """What must not be, each with the sentence that says so."""
         return []
 
+    def numbers(self) -> float:
+        """About how many numbers the run holds in memory at once."""
+        return 0.0
+
+    def sizes(self) -> tuple[str, ...]:
+        """The options that decide how many."""
+        return ()
+
     def inputs(self) -> tuple[str, ...]:
         """The files that the run reads."""
         return ()
@@ -72,12 +81,20 @@ class Settings(BaseModel):
         return as_toml({name: value for name, value in self.model_dump(exclude_none=True).items() if name in names})
 
 
-def read(schema: type[Schema], words: dict[str, Any], file: str | None = None) -> Schema:
-    """A configuration from a TOML file and words that override it; all errors at once."""
+def read(schema: type[Schema], words: dict[str, Any], file: str | None = None, past: bool = False) -> Schema:
+    """A configuration from a TOML file and words that override it; all errors at once.
+
+    That of a run in the `past` may name files that are gone.
+    """
     try:
-        return schema.model_validate((_load(file) if file is not None else {}) | words)
+        return schema.model_validate((_load(file) if file is not None else {}) | words, context={"past": past})
     except ValidationError as error:
         raise InputError(*(_sentence(problem, schema) for problem in error.errors(include_url=False))) from None
+
+
+def file_there(file: str, info: ValidationInfo) -> bool:
+    """Whether a file that is read exists, or did when the run was made."""
+    return bool(info.context and info.context["past"]) or Path(file).is_file()
 
 
 def _load(file: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from measureflow import sums
 from measureflow.fields import MomentClosure, SinkhornAttention
 from measureflow.flows import AbstractFlow, Flow, Layers
 from measureflow.measures import AbstractMeasure
+from measureflow.runs import sizes
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.measures.base import Look
 from measureflow.runs.settings import InputError
@@ -27,6 +28,7 @@ class SimulationJob(Job):
 
 def job_of(config: Simulation) -> SimulationJob:
     """The job that a configuration describes; what is wrong with it is said before anything is written."""
+    sizes.check(config)
     word = MEASURES.choose(config)
     try:
         start = word.start(config)

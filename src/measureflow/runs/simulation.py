@@ -8,10 +8,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, create_model, field_validator, model_validator
+from pydantic import (
+    Field,
+    FiniteFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from measureflow.runs import vocabulary as v
-from measureflow.runs.settings import Settings
+from measureflow.runs.settings import Seed, Settings, file_there
 from measureflow.runs.words import nearest
 
 FILES = (".npz", ".npy", ".csv", ".txt")
@@ -51,7 +60,7 @@ class Simulation(Settings):
     )
     project: bool = Field(False, description="put the tokens of a file on the space")
     time: v.Positive = Field(20.0, description="final time")
-    seed: NonNegativeInt = Field(0, description="seed of the initial law, of weights and of noise")
+    seed: Seed = Field(0, description="seed of the initial law, of weights and of noise")
     solver: str = Field("adaptive", description="time stepping")
     merge: v.Positive | None = Field(
         None, description="tokens that have met within this distance go on as one; for long times"
@@ -86,8 +95,8 @@ class Simulation(Settings):
 
     @field_validator("init")
     @classmethod
-    def _law_or_file(cls, init: str) -> str:
-        if init in v.LAWS or (Path(init).suffix in FILES and Path(init).is_file()):
+    def _law_or_file(cls, init: str, info: ValidationInfo) -> str:
+        if init in v.LAWS or (Path(init).suffix in FILES and file_there(init, info)):
             return init
         if Path(init).suffix in FILES:
             raise ValueError(f"there is no file {init!r}")
@@ -97,8 +106,8 @@ class Simulation(Settings):
 
     @field_validator("matrices")
     @classmethod
-    def _file(cls, matrices: str | None) -> str | None:
-        if matrices is not None and not Path(matrices).is_file():
+    def _file(cls, matrices: str | None, info: ValidationInfo) -> str | None:
+        if matrices is not None and not file_there(matrices, info):
             raise ValueError(f"there is no file {matrices!r}")
         return matrices
 
@@ -121,6 +130,24 @@ class Simulation(Settings):
         """The files that the run reads."""
         files = (self.init if self.from_file else None, self.matrices, self.use)
         return tuple(file for file in files if file is not None)
+
+    def numbers(self) -> float:
+        """Those of the measure, of the weights and their turns, and of the times."""
+        word = v.MEASURES.choose(self)
+        turns = 1 + 10 * self.time / self.period if self.schedule != "constant" else 1
+        weights = 10.0 * self.dim**2 * self.heads * turns if self.has("drawn") or self.space == "euclidean" else 0.0
+        return word.numbers(self) + weights + 4.0 * self.mlp * self.dim + 10.0 * self.frame_count
+
+    def sizes(self) -> tuple[str, ...]:
+        """The options of the measure, and those of its weights."""
+        other = {
+            "heads": self.heads > 1,
+            "mlp": self.mlp > 0,
+            "frames": self.frames > 10**6,
+            "layers": self.layers > 10**6,
+        }
+        other["time"] = self.schedule != "constant"
+        return (*v.MEASURES.choose(self).sizes, *(name for name, counts in other.items() if counts))
 
     def to_toml(self) -> str:
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""

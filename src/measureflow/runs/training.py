@@ -13,9 +13,10 @@ from measureflow.energies import AbstractEnergy
 from measureflow.fields import AbstractField
 from measureflow.flows import Adaptive, Euler, Flow
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.runs import sizes
 from measureflow.runs.heads import HeadTraining
 from measureflow.runs.job import Beside, Job, State
-from measureflow.runs.reading import Run
+from measureflow.runs.reading import Run, check_inputs
 from measureflow.runs.reading import open as open_run
 from measureflow.runs.series import Series
 from measureflow.runs.settings import InputError
@@ -106,6 +107,7 @@ class TrainingJob(Job):
 
 def job_of(config: HeadTraining) -> TrainingJob:
     """The job that a configuration describes; a step beyond the stability limit of the start is refused."""
+    sizes.check(config)
     try:
         problem, flow = built(config)
         if (field := problem.limited(config)) is not None:
@@ -198,6 +200,7 @@ def reopen(path: str) -> tuple[HeadTraining, Problem, Particles]:
     run = open_run(path)
     if run.command.name != "train heads" or not run.frames:
         raise InputError(f"{path!r} is not a training run with saved frames; `measureflow train heads` writes one.")
+    check_inputs(run)
     problem, _ = built(run.config)
     return run.config, problem, problem.heads(run.final)
 

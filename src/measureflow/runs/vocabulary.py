@@ -31,7 +31,7 @@ ATTENTIONS = Table(
         "hardmax": Word("the token of largest score", "measureflow.fields:HardmaxAttention", traits=("picks",)),
     },
 )
-"""Made from `A` and `V`, or from `Q`, `K` and `V` by `split`. `picks`: picks a token; `whole`: every token must see every other."""
+"""Made from `A` and `V`, or by `split` from `Q`, `K` and `V`. `picks`: picks a token; `whole`: all tokens must see all."""
 
 SPACES = Table(
     "space",

@@ -26,7 +26,8 @@ class Word:
     """A word of a table.
 
     `make` is what makes its object, as `"module:name"` or itself. The options it brings, and others it `takes` from the
-    configuration, are passed by name. `split` makes it from queries, keys and values where a file holds those. `traits` are facts on which rules rest, such as `"tokens"` for what needs tokens.
+    configuration, are passed by name. `traits` are facts on which rules rest, such as `"tokens"` for what needs tokens. `split`
+    makes an attention of queries, keys and values, where a file holds those.
     """
 
     help: str

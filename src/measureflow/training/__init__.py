@@ -1,5 +1,6 @@
 """Training as a measure in motion: heads are particles, the risk is an energy."""
 
+from measureflow import precision
 from measureflow.training import fixtures as fixtures
 from measureflow.training.certificates import Certificate as Certificate
 from measureflow.training.certificates import Optimum as Optimum
@@ -50,3 +51,5 @@ from measureflow.training.risk import HeadRisk as HeadRisk
 from measureflow.training.risk import Ridge as Ridge
 from measureflow.training.thermal import free_energy as free_energy
 from measureflow.training.thermal import self_consistency as self_consistency
+
+precision.keep_all(globals())

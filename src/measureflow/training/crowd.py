@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from measureflow.precision import exactly
 from measureflow.sums import native
 from measureflow.sums.native import heads as kernel
 from measureflow.training.heads import AbstractHeads, FullHeads
@@ -46,20 +47,20 @@ def _suits(points: Float[Array, "n D"]) -> bool:
     return known and jax.default_backend() == "cpu" and native.available()
 
 
+@exactly
 def _plain_total(heads, points, weights, tokens):
     def one(x):
         return jnp.tensordot(weights, jax.vmap(lambda theta: heads.mix(theta, x))(points), 1)
 
-    with jax.default_matmul_precision("highest"):
-        return _by_sequence(one, len(points), tokens)
+    return _by_sequence(one, len(points), tokens)
 
 
+@exactly
 def _plain_pairing(heads, points, tokens, cotangents):
     def one(x, c):
         return jax.vmap(lambda theta: jnp.vdot(heads.mix(theta, x), c))(points)
 
-    with jax.default_matmul_precision("highest"):
-        return _by_sequence(one, len(points), tokens, cotangents).sum(0)
+    return _by_sequence(one, len(points), tokens, cotangents).sum(0)
 
 
 def _plain_slopes(heads, points, tokens, cotangents):

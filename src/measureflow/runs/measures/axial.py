@@ -23,6 +23,11 @@ class AxialWord(AbstractDensityWord):
     dimensions = {"density": ("height",)}
     brings = {"degree": Option(PositiveInt, 64, "degree of a density about an axis")}
     usual = {"init": "tilted"}
+    sizes = ("degree",)
+
+    def numbers(self, config: "Simulation") -> float:
+        """The matrix whose eigenvalues are the nodes, its eigenvectors, and tables of polynomials in every program."""
+        return 40.0 * config.degree**2 + 1e4 * config.degree
 
     def rules(self, config: "Simulation") -> Rules:
         """Laws that are symmetric about the axis."""

@@ -41,6 +41,8 @@ class AbstractMeasureWord(abc.ABC):
     brings: ClassVar[Mapping[str, Option]] = {}
     usual: ClassVar[Mapping[str, Any]] = {}
     """Values that options take unless given."""
+    sizes: ClassVar[tuple[str, ...]] = ("dim",)
+    """Options that decide how much memory a run takes."""
     in_file: ClassVar[tuple[str, ...]] = ()
     """Options that a file of the start sets."""
     traits: ClassVar[tuple[str, ...]] = ()
@@ -52,6 +54,10 @@ class AbstractMeasureWord(abc.ABC):
     def rules(self, config: "Simulation") -> Rules:
         """What must not be, each with the sentence that says so."""
         return []
+
+    def numbers(self, config: "Simulation") -> float:
+        """About how many numbers a run holds in memory at once, measured within a factor of two or so."""
+        return 0.0
 
     @abc.abstractmethod
     def start(self, config: "Simulation") -> Any:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from measureflow.runs.simulation import Simulation
 
 
+SQUARES, CUBES = 4e4, 60.0
+"""Numbers held at once, measured at degrees 64 and 128."""
+
+
 class SphereWord(AbstractDensityWord):
     """Harmonics of a density on the usual sphere."""
 
@@ -23,11 +27,16 @@ class SphereWord(AbstractDensityWord):
     overlay = "sphere"
     brings = CIRCLE.brings
     usual = {"dim": 3, "init": "ripples", "modes": 32}
+    sizes = ("modes",)
 
     def rules(self, config: "Simulation") -> Rules:
         """The usual sphere has three coordinates."""
         other = (config.dim != 3, "`measure` sphere has `dim` 3: drop `dim`, or choose `measure` circle or axial")
         return [*super().rules(config), other]
+
+    def numbers(self, config: "Simulation") -> float:
+        """Frames and stages, like the square of the degree, and tables of harmonics in every program, like its cube."""
+        return SQUARES * config.modes**2.0 + CUBES * config.modes**3.0
 
     def start(self, config: "Simulation") -> "SphereDensity":
         """The density of a law, or that of a file."""
