@@ -34,7 +34,7 @@ CALLS = {
     "mixture": lambda xs: MIXTURE.attend(xs),
     "average": lambda xs: NORMAL.integrate(lambda ys: ys @ xs.T),
     "lipschitz": lambda xs: mf.diagnostics.lipschitz(mf.SoftmaxAttention(A, V), mf.Particles(mf.Euclidean(3), xs)),
-    "bures": lambda xs: mf.transport.bures(xs.T @ xs + jnp.eye(3), jnp.eye(3)),
+    "bures": lambda xs: mf.transport.bures(jnp.diag(1 + xs[0] ** 2), jnp.eye(3)),
 }
 
 

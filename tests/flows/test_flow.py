@@ -91,7 +91,7 @@ def test_the_error_estimate_of_plain_growth_is_within_a_factor_of_two(rate, solv
 
 
 def test_the_error_estimate_covers_the_resolution_of_a_density():
-    field, times = mf.SoftmaxAttention.isotropic(2, 30.0), [0.0, 0.05]
+    field, times = mf.SoftmaxAttention.isotropic(2, 30.0), [0.0, 0.2]
     bump = lambda modes: mf.CircleDensity.from_function(lambda t: (1 + 0.4 * jnp.cos(t)) / (2 * jnp.pi), modes)  # noqa: E731
     coarse, fine = mf.evolve(field, bump(4), times, verify=True), mf.evolve(field, bump(48), times)
     error = np.abs(coarse.final.moments - fine.final.moments[:, :5]).max()
@@ -100,11 +100,13 @@ def test_the_error_estimate_covers_the_resolution_of_a_density():
 
 
 def test_the_error_estimate_covers_merging():
-    start = mf.Particles.iid(mf.Sphere(3), 5, key=1)
-    path = mf.evolve(mf.SoftmaxAttention.isotropic(3, 1.0), start, [0.0, 0.1], merge=10.0, verify=True)
-    moved = np.abs(path.final.points - mf.evolve(mf.SoftmaxAttention.isotropic(3, 1.0), start, [0.0, 0.1]).final.points)
-    assert moved.max() > 0.1
-    assert path.stats["error"] >= moved.max()
+    points = np.array([[1.0, 0.2, 0.1], [1.0, -0.3, 0.0], [0.9, 0.1, 0.5], [1.0, 0.0, -0.4]])
+    start = mf.Particles(mf.Sphere(3), points / np.linalg.norm(points, axis=1, keepdims=True))
+    field, times = mf.SoftmaxAttention.isotropic(3, 1.0), [0.0, 0.5]
+    merged, apart = mf.evolve(field, start, times, merge=10.0, verify=True), mf.evolve(field, start, times)
+    assert merged.stats["tokens"] == 1
+    moved = np.abs(merged.final.points - apart.final.points).max()
+    assert 0.1 < moved <= merged.stats["error"]
 
 
 def test_there_is_no_error_estimate_beside_a_blow_up():
@@ -379,7 +381,7 @@ def test_a_flow_without_an_end_is_given_up_with_a_sentence():
     assert not path.outcome.ok
     assert "too many steps to the next frame" in str(path.outcome)
     assert len(path) == 2
-    assert path.outcome.time == pytest.approx(0.1, abs=1e-6)
+    assert path.outcome.time == pytest.approx(0.1, abs=1e-4)
 
 
 def test_a_field_that_is_not_a_number_at_the_start_says_so_and_keeps_the_start():
@@ -396,18 +398,19 @@ TRACED = {
     "no time": dict(times=[0.0, np.nan]),
     "step": dict(dt=-0.1),
     "off the sphere": dict(size=1.01),
+    "no weight": dict(weight=0.0),
 }
 
 
 @eqx.filter_jit
-def traced_outcome(times, dt, size):
-    points = size * jnp.array([[1.0, 0.0], [0.0, 1.0]])
-    return mf.evolve(mf.SoftmaxAttention.isotropic(2), mf.Particles(mf.Sphere(2), points), times, mf.Euler(dt)).outcome
+def traced_outcome(times, dt, size, weight):
+    start = mf.Particles(mf.Sphere(2), size * jnp.array([[1.0, 0.0], [0.0, 1.0]]), jnp.stack([weight, 1.0]))
+    return mf.evolve(mf.SoftmaxAttention.isotropic(2), start, times, mf.Euler(dt)).outcome
 
 
 @pytest.mark.parametrize("bad", TRACED.values(), ids=TRACED.keys())
 def test_what_tracing_hides_is_found_when_it_runs(bad):
-    good = {"times": [0.0, 1.0], "dt": 0.1, "size": 1.0}
+    good = {"times": [0.0, 1.0], "dt": 0.1, "size": 1.0, "weight": 1.0}
     outcome = traced_outcome(*(jnp.asarray(value) for value in (good | bad).values()))
     assert not outcome.ok
     assert str(outcome).startswith("Not started")

@@ -237,7 +237,7 @@ def test_a_closure_gives_the_moments_the_rates_of_the_field():
 def test_exponentials_are_averaged_in_closed_form_in_any_dimension(d):
     """Against `∬ e^{<Ax, y>}` as one Gaussian integral over pairs: `det(I - ...)^{-1/2}`, by NumPy."""
     draw = np.random.default_rng(d)
-    mean, root, form = draw.normal(size=d) / 3, draw.normal(size=(d, d)) / d, draw.normal(size=(d, d)) / np.sqrt(d)
+    mean, root, form = draw.normal(size=d) / 3, draw.normal(size=(d, d)) / d, draw.normal(size=(d, d)) / (d + 2)
     mu = mf.Gaussian.from_root(mean, root)
     cov, eye = root @ root.T, np.eye(d)
     precision = np.linalg.inv(np.block([[cov, 0 * eye], [0 * eye, cov]]))
@@ -262,7 +262,7 @@ def test_the_closure_of_unnormalised_attention_has_the_rates_of_derivatives_of_i
     """`E v = V ∂_s F(s, 0)` and `E[v z^T] = ...` from `F(s, r) = ∬ e^{<Ax, y> + <s, y> + <r, z>}`, by differentiation."""
     draw = np.random.default_rng(d)
     mean, root = jnp.asarray(draw.normal(size=d) / 3), jnp.asarray(draw.normal(size=(d, d)) / d)
-    form, value = jnp.asarray(draw.normal(size=(2, d, d)) / np.sqrt(d))
+    form, value = jnp.asarray(draw.normal(size=(2, d, d)) / (d + 2))
 
     def average(s, r):  # over y of e^{<Ax + s, y>} and over z of the rest, both Gaussian
         B = root.T @ form @ root

@@ -12,6 +12,7 @@ import pytest
 import xarray
 
 import measureflow as mf
+from measureflow.cli import main
 from measureflow.runs import InputError
 from measureflow.runs.commands import command
 
@@ -82,6 +83,9 @@ def test_a_flipped_bit_is_found_when_frames_are_read(run, tmp_path):
     chunk.write_bytes(bytes(data))
     with pytest.raises(ValueError, match=r"[Cc]hecksum|crc32c"):
         _ = mf.runs.open(copy).data.points.values
+    with pytest.raises(InputError, match=r"is a run that is broken: frame 4 in data.zarr: .*[Cc]hecksum"):
+        mf.runs.open(copy).at(4)
+    assert mf.runs.open(copy).at(2).points.shape == (24, 3)
 
 
 def test_an_existing_folder_is_never_overwritten_without_force(run):
@@ -159,6 +163,64 @@ def test_a_blow_up_keeps_the_frames_before_it(tmp_path):
     assert run.outcome.startswith("Blew up at t = ")
     assert run.times[-1] <= run.stats["blow_up_time"] < run.times[-1] + 0.05
     assert np.isfinite(xarray.open_zarr(run.path / "data.zarr").points).all()
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def changed(path, **words):
+    path.write_text(json.dumps(json.loads(path.read_text()) | words))
+
+
+BROKEN = {
+    "half of run.json": (lambda run: cut(run / "run.json"), "run.json: "),
+    "run.json without a title": (lambda run: changed(run / "run.json", title=None), "run.json: 'title' is None"),
+    "a later format": (lambda run: changed(run / "run.json", format=99), "of a later version"),
+    "half of commit.json": (lambda run: cut(run / "commit.json"), "commit.json: "),
+    "999 frames": (lambda run: changed(run / "commit.json", frames=999), "999 frames are said to be safe, of 9"),
+    "no data": (lambda run: subprocess.run(["rm", "-r", run / "data.zarr"], check=True), "data.zarr: "),
+    "half of the metadata": (lambda run: cut(run / "data.zarr" / "points" / "zarr.json"), "data.zarr: "),
+    "a lost chunk": (
+        lambda run: (run / "data.zarr" / "points" / "c" / "1" / "0" / "0").unlink(),
+        "chunk 1 of 'points' is missing",
+    ),
+    "half of config.toml": (lambda run: cut(run / "config.toml"), "config.toml: "),
+}
+
+
+@pytest.mark.parametrize(("harm", "words"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_folder_says_what_is_broken(run, tmp_path, capsys, harm, words):
+    """In every command that reads one."""
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(run.path), str(copy)], check=True)
+    harm(copy)
+    with pytest.raises(InputError) as caught:
+        _ = mf.runs.open(copy).config
+    assert words in str(caught.value)
+    assert "copy' is a run that is broken" in str(caught.value)
+    assert main(["compare", str(copy), str(run.path)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_run_can_be_read_when_its_inputs_are_gone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("tokens.npz", points=np.eye(3))
+    made = mf.runs.run("simulate", init="tokens.npz", layers=1, out="run")
+    Path("tokens.npz").unlink()
+    assert mf.runs.open("run").config.init == "tokens.npz"
+    assert mf.runs.open("run").final.points.shape == (3, 3)
+    assert made.info["inputs"].keys() == {"tokens.npz"}
+    with pytest.raises(InputError, match=r"Cannot read numbers from 'tokens.npz'"):
+        mf.runs.rerun("run")
+
+
+def test_an_archive_that_expands_beyond_memory_is_refused_unread(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez_compressed("zeros.npz", points=np.zeros((10**5, 3)))
+    monkeypatch.setattr("measureflow.runs.files.available", lambda: 1e6)
+    with pytest.raises(InputError, match=r"it holds 2.4 MB, more than the 1 MB of memory that are free"):
+        mf.runs.run("simulate", init="zeros.npz", space="euclidean")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):

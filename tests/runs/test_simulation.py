@@ -27,6 +27,13 @@ def test_four_wrong_options_give_four_sentences():
 
 
 BAD = {
+    "a truth for a number": ({"n": True}, "`n` must be a number or a word, not true"),
+    "a seed beyond 63 bits": ({"seed": 2**63}, "`seed`: input should be less than"),
+    "no name of a file": ({"matrices": "a\0b"}, "`matrices` must not hold a NUL character"),
+    "too many tokens": ({"n": 10**12}, "TB of memory"),
+    "too fine a sphere": ({"measure": "sphere", "modes": 3000}, "make `modes` smaller"),
+    "too many turns": ({"schedule": "resampled", "weights": "goe", "period": 1e-12, "dim": 300}, "or `time` smaller"),
+    "a step below the clock": ({"solver": "euler", "dt": 1e-300}, "`dt` is 1e-300, which float64 does not resolve"),
     "no tokens": ({"n": "0"}, "greater than 0; got '0'"),
     "unknown key": ({"betta": "1"}, "`betta` is not an option (did you mean 'beta'?)"),
     "unknown law": ({"init": "unifrom"}, "did you mean 'uniform'?"),
@@ -50,7 +57,7 @@ BAD = {
     "radius of nothing": ({"radius": "2"}, "`radius` is for `space` ball"),
     "size of a product": ({"space": "product", "dim": "4"}, "drop `dim`"),
     "factors of nothing": ({"space": "product", "factors": "sfere:2"}, "`factors` names spaces"),
-    "flat factor": ({"space": "product", "factors": "sphere:1"}, "`factors`: `Sphere(dim=...)` counts"),
+    "flat factor": ({"space": "product", "factors": "sphere:1"}, "`factors`: `dim` must be a whole number, at least 2"),
     "projected law": ({"project": True}, "a law is on its space already"),
     "law of no noise": ({"noise_law": "langevin"}, "give its temperature"),
     "rescaled sphere": ({"frame": "rescaled"}, "choose `space` euclidean"),
@@ -83,6 +90,11 @@ def in_folder(tmp_path, monkeypatch):
     np.save("flat.npy", np.ones(3))
     np.savez("B.npz", B=np.eye(3))
     np.savez("A2.npz", A=np.eye(2))
+    np.savez("complex.npz", points=np.eye(3) * 1j)
+    np.savez("two.npz", A=np.ones((2, 3, 3)), V=np.eye(3))
+    np.savez("rows.npz", Q=np.ones((2, 3)), K=np.ones((3, 3)))
+    np.savez("none.npz", A=np.ones((0, 3, 3)))
+    np.savez("inf.npz", A=np.full((3, 3), np.inf))
     np.savez("QK.npz", Q=np.diag([1.0, 2.0, 3.0]), K=2 * np.eye(3), V=0.5 * np.eye(3))
     (tmp_path / "words.csv").write_text("a,b\n1,2\n")
     (tmp_path / "ugly.toml").write_text("n = = 3")
@@ -91,6 +103,11 @@ def in_folder(tmp_path, monkeypatch):
 
 
 BAD_FILES = {
+    "complex tokens": ({"init": "complex.npz"}, "points is complex and would lose its imaginary part"),
+    "one V for two heads": ({"matrices": "two.npz"}, "one matrix of each kind for each head; got 2 in A, 1 in V"),
+    "other rows": ({"matrices": "rows.npz"}, "Q and K are compared, so they have as many rows; got 2 and 3"),
+    "no heads": ({"matrices": "none.npz"}, "A must have 3 rows and 3 columns"),
+    "infinite matrix": ({"matrices": "inf.npz"}, "A has entries that are NaN or infinite"),
     "off the sphere": ({"init": "ones.npz"}, "`--project` puts them there"),
     "NaN": ({"init": "nan.npz", "space": "euclidean"}, "`points` has 1 NaN or infinite"),
     "negative weight": ({"init": "weights.npz"}, "`weights` must be positive; got the value -1"),
@@ -99,7 +116,7 @@ BAD_FILES = {
     "other count": ({"init": "ones.npz", "n": "7"}, "drop `n`"),
     "no numbers": ({"init": "words.csv"}, "Cannot read numbers from 'words.csv'"),
     "foreign matrices": ({"matrices": "B.npz"}, "it holds ['B']"),
-    "wrong size": ({"matrices": "A2.npz"}, "A must be 3 x 3"),
+    "wrong size": ({"matrices": "A2.npz"}, "A must have 3 rows and 3 columns"),
     "two scores": ({"matrices": "QK.npz", "beta": "1"}, "give one of them"),
 }
 
@@ -159,6 +176,17 @@ def test_a_stack_of_matrices_is_a_field_of_heads(in_folder):
     for q, k, v in zip(Q, K, V, strict=True):
         kernel = np.exp((x @ q.T) @ (x @ k.T).T)
         expected = expected + kernel / kernel.sum(1, keepdims=True) @ x @ v.T / 2
+    np.testing.assert_allclose(problem.field(0.0, problem.start.points, problem.start), expected, rtol=1e-12)
+
+
+def test_l2_attention_has_the_queries_and_keys_of_its_file(in_folder):
+    rng = np.random.default_rng(1)
+    Q, K, V = rng.normal(size=(2, 3)), rng.normal(size=(2, 3)), rng.normal(size=(3, 3))
+    np.savez("head.npz", Q=Q, K=K, V=V)
+    problem = flow(matrices="head.npz", attention="l2", n=5, space="euclidean")
+    x = np.asarray(problem.start.points)
+    kernel = np.exp(-(((x @ Q.T)[:, None] - (x @ K.T)[None]) ** 2).sum(-1))
+    expected = kernel / kernel.sum(1, keepdims=True) @ x @ V.T
     np.testing.assert_allclose(problem.field(0.0, problem.start.points, problem.start), expected, rtol=1e-12)
 
 

@@ -228,7 +228,11 @@ def test_the_covariance_is_that_of_the_equation_also_where_the_value_is_not_symm
 
     def rate(t, flat):
         now = jnp.asarray(flat.reshape(2, 2))
-        return np.asarray(gaussian.moment_rates(gaussian.softmax(jnp.zeros(2), now, form, value), jnp.zeros(2), now)[1]).ravel()
+        return np.asarray(
+            gaussian.moment_rates(gaussian.softmax(jnp.zeros(2), now, form, value), jnp.zeros(2), now)[1]
+        ).ravel()
 
     path = solve_ivp(rate, (0.0, 2.0), cov.ravel(), rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(gaussian.covariance(2.0, jnp.asarray(cov), form, value).ravel(), path.y[:, -1], atol=1e-9)
+    np.testing.assert_allclose(
+        gaussian.covariance(2.0, jnp.asarray(cov), form, value).ravel(), path.y[:, -1], atol=1e-9
+    )

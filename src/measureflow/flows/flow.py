@@ -218,9 +218,8 @@ def _check_kinds(field: Any, start: Any, noise: Any) -> None:
 
 def _check_end(field: AbstractField, times: Float[Array, " k"]) -> None:
     """Refuse times after the one up to which a schedule is known."""
-    known = until(field)
-    if checks.concrete(times) and float(times[-1]) > known * (1 + 1e-6):
-        raise ValueError(f"`field` has a schedule until t = {known:g}, but `times` go to {float(times[-1]):g}.")
+    if checks.concrete(times) and (end := float(np.asarray(times)[-1])) > (known := until(field)) * (1 + 1e-6):
+        raise ValueError(f"`field` has a schedule until t = {known:g}, but `times` go to {end:g}.")
 
 
 def _check_fit(field: AbstractField, mu: AbstractCloud, t: Float[Array, ""]) -> None:

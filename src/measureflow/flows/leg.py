@@ -145,8 +145,8 @@ def _valid(mu: Measure, start: Float[Array, ""], times: Float[Array, " k"], solv
     """What is checked with a sentence where numbers are there to look at, and here where they are traced."""
     settled, given = (jax.tree.leaves(eqx.filter(nu, eqx.is_inexact_array)) for nu in (mu.settle(), mu))
     off = largest([a - b for a, b in zip(settled, given, strict=True)])
-    forward = (jnp.diff(times) > 0).all() & (times[0] >= start) & jnp.isfinite(times).all() & (times[-1] > start)
-    return forward & solver.valid() & (off <= OUTSIDE * (1 + largest(given)))
+    forward = (jnp.diff(times) > 0).all() & (times[0] >= start) & jnp.isfinite(times).all()
+    return forward & solver.valid() & jnp.isfinite(largest(given)) & (off <= OUTSIDE * (1 + largest(given)))
 
 
 def _rate(t, mu, args):

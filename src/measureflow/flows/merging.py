@@ -119,7 +119,7 @@ def merged_leg(
             frames.append(merged.mu.points[merged.where])
     assert path is not None
     points = jnp.stack(frames) if frames else jnp.zeros((0, *mu0.points.shape), mu0.points.dtype)
-    weights = jnp.broadcast_to(mu0.log_weights, (len(points), *mu0.log_weights.shape))
+    still = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(points), *leaf.shape)), mu0)
     costs = {
         "steps": steps,
         "rejected": rejected,
@@ -128,7 +128,7 @@ def merged_leg(
     }
     return Trajectory(
         times=times[: len(points)],
-        measures=eqx.tree_at(lambda m: (m.points, m.log_weights), mu0, (points, weights)),
+        measures=eqx.tree_at(lambda m: m.points, still, points),
         final=eqx.tree_at(lambda m: m.points, mu0, merged.mu.points[merged.where]),
         outcome=path.outcome,
         frames=jnp.asarray(len(points)),

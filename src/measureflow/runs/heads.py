@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationInfo, field_validator
+from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
 
 from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.settings import Seed, Settings, file_there
@@ -49,7 +49,7 @@ class HeadTraining(Settings):
 
     @field_validator("data")
     @classmethod
-    def _known(cls, data: str, info: ValidationInfo) -> str:
+    def _known(cls, data: str, info: Any) -> str:
         if data not in RISKS and not file_there(data, info):
             raise ValueError(f"must be one of {', '.join(RISKS)} or a text file; there is no file {data!r}")
         return data

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from measureflow.runs.words import nearest
 
@@ -40,7 +40,7 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _plain(cls, value: Any, info: ValidationInfo) -> Any:
+    def _plain(cls, value: Any, info: Any) -> Any:
         """Refuse what would be taken for something else: `true` for 1, and text that no file can be named by."""
         kind = cls.model_fields[str(info.field_name)].annotation
         if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
@@ -92,7 +92,7 @@ def read(schema: type[Schema], words: dict[str, Any], file: str | None = None, p
         raise InputError(*(_sentence(problem, schema) for problem in error.errors(include_url=False))) from None
 
 
-def file_there(file: str, info: ValidationInfo) -> bool:
+def file_there(file: str, info: Any) -> bool:
     """Whether a file that is read exists, or did when the run was made."""
     return bool(info.context and info.context["past"]) or Path(file).is_file()
 

@@ -13,7 +13,6 @@ from pydantic import (
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
-    ValidationInfo,
     create_model,
     field_validator,
     model_validator,
@@ -95,7 +94,7 @@ class Simulation(Settings):
 
     @field_validator("init")
     @classmethod
-    def _law_or_file(cls, init: str, info: ValidationInfo) -> str:
+    def _law_or_file(cls, init: str, info: Any) -> str:
         if init in v.LAWS or (Path(init).suffix in FILES and file_there(init, info)):
             return init
         if Path(init).suffix in FILES:
@@ -106,7 +105,7 @@ class Simulation(Settings):
 
     @field_validator("matrices")
     @classmethod
-    def _file(cls, matrices: str | None, info: ValidationInfo) -> str | None:
+    def _file(cls, matrices: str | None, info: Any) -> str | None:
         if matrices is not None and not file_there(matrices, info):
             raise ValueError(f"there is no file {matrices!r}")
         return matrices

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, PositiveInt
 
 from measureflow.runs import measures
 from measureflow.runs.words import Option, Table, Word
@@ -154,7 +154,10 @@ RISKS = Table(
 )
 """Risks of heads that are trained; `data` also takes a text file."""
 
-TOLERANCE = {"rtol": Option(Positive | None, None, "tolerance of the adaptive solvers; 1e-8 unless given")}
+TOLERANCE = {
+    "rtol": Option(Positive | None, None, "tolerance of the adaptive solvers; 1e-8 unless given"),
+    "most_steps": Option(PositiveInt, 20_000, "steps between two frames after which a run is given up"),
+}
 STEP = {"dt": Option(Positive | None, None, "step of the fixed-step solvers")}
 SOLVERS = Table(
     "solver",
