@@ -49,9 +49,9 @@ def minimised(key: Array) -> tuple[Float[Array, " times"], Float[Array, ""]]:
     return path.map(energy()), spread(path.final)
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Evaluate 200 random measures, and descend from 20 starts."""
-    keys = jax.random.split(jax.random.key(0), 220)
+    keys = jax.random.split(jax.random.key(seed), 220)
     F, spreads = map(np.asarray, eqx.filter_jit(jax.vmap(random_measure))(keys[:200]))
     falling, last_spreads = map(np.asarray, eqx.filter_jit(jax.vmap(minimised))(keys[200:]))
     minima = falling[:, -1]

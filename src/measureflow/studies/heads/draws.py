@@ -31,14 +31,19 @@ def excess(risk, features, key, N, draws: int):
     return bias.mean(), size.mean()
 
 
+def drawn_heads(count: int, seed: int) -> np.ndarray:
+    """The first heads of a draw from the law."""
+    return 0.7 * np.random.default_rng(seed + 3).standard_normal((count, 24))
+
+
 @functools.cache
-def biases(size: Size) -> tuple[np.ndarray, np.ndarray, float]:
+def biases(size: Size, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Bias and fluctuation by number of heads, and the predicted coefficient of the bias."""
     risk = fixtures.f1()
-    pool = 0.7 * np.random.default_rng(3).standard_normal((size.pick(4000, 20000), 24))
+    pool = drawn_heads(size.pick(4000, 20000), seed)
     features = eqx.filter_jit(lambda x: jax.lax.map(risk.features, x, batch_size=500))(jnp.asarray(pool))
     draws = size.pick(400, 4000)
-    found = [excess(risk, features, jax.random.key(N), jnp.asarray(float(N)), draws) for N in COUNTS]
+    found = [excess(risk, features, jax.random.key(1000 * seed + N), jnp.asarray(float(N)), draws) for N in COUNTS]
     coefficient = eqx.filter_jit(bias_coefficient)(risk, Particles(Euclidean(24), pool))
     bias, fluctuation = np.array(found, float).T
     return bias, fluctuation, float(coefficient)

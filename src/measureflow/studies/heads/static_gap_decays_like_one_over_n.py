@@ -18,9 +18,9 @@ CLAIM = Claim(
 )
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Draw 4 to 128 heads again and again from a normal law and average their excess risk."""
-    bias, fluctuation, coefficient = biases(size)
+    bias, fluctuation, coefficient = biases(size, seed)
     return CLAIM.judge(
         # Ten per cent: sampling, and the next order in 1/N for few heads.
         equal("N times the bias, N = 32, 64, 128", np.full(3, coefficient), (COUNTS * bias)[3:], 0.1 * coefficient),

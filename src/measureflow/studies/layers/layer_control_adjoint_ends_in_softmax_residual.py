@@ -29,9 +29,9 @@ def control(s):
     return jnp.sin(1.0 + 0.9 * n + 2.0 * s * (1 + 0.1 * n))
 
 
-def data() -> HeadRisk:
+def data(seed: int) -> HeadRisk:
     """Two sequences of three tokens in the plane and three words."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     return HeadRisk(rng.standard_normal((2, 3, 2)), [[0, 1, 2], [2, 0, 1]], rng.standard_normal((2, 3)), HEADS)
 
 
@@ -81,9 +81,9 @@ def layered(deep: DeepHeadRisk, mu: Particles) -> tuple[jnp.ndarray, jnp.ndarray
     return deep.states(mu), deep.adjoints(mu), deep.depth * gradient
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """The same controls with 16, 32 and 64 layers, against the flow."""
-    risk, finest = data(), DEPTHS[-1]
+    risk, finest = data(seed), DEPTHS[-1]
     flow = limit(risk, jnp.arange(1, finest + 1) / finest)
     errors, slope_errors, terminal = [], [], 0.0
     for L in DEPTHS:

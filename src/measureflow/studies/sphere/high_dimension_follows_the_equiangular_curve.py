@@ -43,14 +43,14 @@ def by_flow(attention: SoftmaxAttention, mu: Particles, depth: int) -> Float[Arr
     return evolve(attention, mu, 0.1 * jnp.arange(depth + 1.0), Euler(0.1)).map(clustered_pairs)
 
 
-def shares(scheme, dim: int, betas: list[float], depth: int, batches: int) -> np.ndarray:
+def shares(scheme, dim: int, betas: list[float], depth: int, batches: int, seed: int) -> np.ndarray:
     """The share of clustered pairs over time for each beta, averaged over random starts of 32 tokens."""
 
     def one(beta, key):
         return scheme(SoftmaxAttention.isotropic(dim, beta), Particles.iid(Sphere(dim), 32, key=key), depth)
 
     over_starts = jax.vmap(one, in_axes=(None, 0))
-    keys = jax.random.split(jax.random.key(0), batches)
+    keys = jax.random.split(jax.random.key(seed), batches)
     return np.asarray(eqx.filter_jit(jax.vmap(over_starts, in_axes=(0, None)))(jnp.array(betas), keys).mean(1))
 
 
@@ -59,12 +59,12 @@ def jump_times(rising: np.ndarray) -> list[float]:
     return [float(np.interp(0.5, share, 0.1 * np.arange(len(share)))) for share in rising]
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Take steps of .1 on the sphere in dimensions 128 and 2 and count the pairs that have met."""
-    rising = shares(by_layers, 128, [1.0, 4.0], 80, 64)
-    flowing = shares(by_flow, 128, [1.0, 4.0], 80, size.pick(16, 64))
+    rising = shares(by_layers, 128, [1.0, 4.0], 80, 64, seed)
+    flowing = shares(by_flow, 128, [1.0, 4.0], 80, size.pick(16, 64), seed)
     # Four times the batches of the catalogue: 64 would leave a standard error of .012 in a window of .05.
-    flat = shares(by_layers, 2, [4.0], 150, 256)[0]
+    flat = shares(by_layers, 2, [4.0], 150, 256, seed)[0]
     plateau = flat[100::10]
     theory = equiangular.time_to(0.999, 32, np.array([1.0, 4.0]))
     # .5 for the jump: random tokens are not quite orthogonal. .05 for shares: noise of the batches.

@@ -17,9 +17,9 @@ CLAIM = Claim(
 COUNTS = np.array([8, 16, 32, 64, 128])
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Blocks of 8 to 128 heads, each against its own heads in the flow of the whole pool."""
-    pool, solver = heads(size.pick(2048, 8192)), RK4(size.pick(0.1, 0.02))
+    pool, solver = heads(size.pick(2048, 8192), seed), RK4(size.pick(0.1, 0.02))
     whole = evolve(FIELD, pool, TIMES, solver)
     # Blocks enough for the mean of an error that scatters by about its own size.
     errors = [

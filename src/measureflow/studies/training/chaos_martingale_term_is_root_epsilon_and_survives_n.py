@@ -16,13 +16,13 @@ STEPS = np.array([0.025, 0.0125, 0.00625, 0.003125])
 """At 0.05 the bias of descent on samples, of the order of the step, is as large as the fluctuation of the risk."""
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Stochastic against full descent with the same step, for 8 and 64 heads."""
-    few, many, seeds = heads(8), heads(64), size.pick(24, 64)
-    errors = [sample_error(FIELD, many, float(step), TIMES, seeds=seeds, key=1) for step in STEPS]
+    few, many, seeds = heads(8, seed), heads(64, seed), size.pick(24, 64)
+    errors = [sample_error(FIELD, many, float(step), TIMES, seeds=seeds, key=seed + 1) for step in STEPS]
     parts = {name: np.array([getattr(e, name) for e in errors], float) for name in ("heads", "risk")}
     each, risk = (power_law(STEPS, part).exponent for part in parts.values())
-    small = sample_error(FIELD, few, float(STEPS[-1]), TIMES, seeds=seeds, key=1)
+    small = sample_error(FIELD, few, float(STEPS[-1]), TIMES, seeds=seeds, key=seed + 1)
     return CLAIM.judge(
         # Sampling over the seeds, and what is left of the bias at the largest step.
         equal("slope of heads in the mean square", 0.5, each, 0.12),
