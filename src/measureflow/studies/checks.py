@@ -90,10 +90,11 @@ def _margins(relation: Relation, predicted: Any, measured: Any, tolerance: Any) 
     away = {"equal": np.abs(gap), "at most": -gap, "at least": gap}[relation]
     size = np.maximum(np.abs(predicted), np.abs(measured))
     scale = np.where(tolerance > 0, tolerance, np.where(size > 0, size, 1.0))
-    exact = (relation == "equal") & (gap == 0)
-    with np.errstate(invalid="ignore"):
-        shares = np.where(exact, 1.0, (tolerance - away) / scale)
+    counts = np.issubdtype(np.result_type(predicted, measured), np.integer)
+    exact = counts | ((relation == "equal") & (gap == 0))  # nothing rounds a count over its bound
     within = _within(relation, predicted, measured, tolerance)
+    with np.errstate(invalid="ignore"):
+        shares = np.where(exact & within, 1.0, (tolerance - away) / scale)
     # Beside an infinite bound the share is not a number, and all there is to say is whether the check holds.
     shares = np.where(np.isnan(shares), np.where(within, 1.0, -np.inf), shares)
     return np.where(within, shares.clip(0, 1), np.minimum(shares, -np.finfo(float).tiny))
