@@ -23,13 +23,14 @@ CLAIM = Claim(
 )
 
 FORM = np.eye(2)
+TIMES = np.linspace(0.0, 18.0, 37)
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
-    """Follow 10 random starts of 40 rescaled tokens in the plane up to time 12."""
+    """Follow 10 random starts of 40 rescaled tokens in the plane up to time 18."""
     attention = SoftmaxAttention(FORM, np.eye(2))
     starts = [Particles.iid(Euclidean(2), 40, key=10 * seed + k) for k in range(10)]
-    runs = [frames(Rescaled(attention), mu, jnp.linspace(0.0, 12.0, 25)) for mu in starts]
+    runs = [frames(Rescaled(attention), mu, jnp.asarray(TIMES)) for mu in starts]
     limits = [path[-1] for path in runs]
     counts = [len(clusters(Particles(Euclidean(2), tokens), 1e-2).sizes) for tokens in limits]
     grown = frames(attention, starts[0], jnp.array([0.0, 1.0]))[-1]
@@ -38,9 +39,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_most(
             "how far tokens leave the hull of the frame before",
             1e-9,
-            max(excess(path[i], path[i + 1]).max() for path in runs for i in range(24)),
+            max(excess(path[i], path[i + 1]).max() for path in runs for i in range(len(path) - 1)),
         ),
-        # Tokens reach their limits like e^{-t}, and those near a tie are late.
+        # Tokens reach their limits like e^{-t}, and those near a tie are late by the logarithm of what they are off it: one
+        # token in 4e5 is late by so much that this fails.
         at_most("off the boundary, all tokens", 1e-3, max(off_boundary(tokens).max() for tokens in limits)),
         at_most(
             "off |Az|² = max_j <Az, Av_j>, all tokens", 1e-3, max(off_rest(tokens, FORM).max() for tokens in limits)

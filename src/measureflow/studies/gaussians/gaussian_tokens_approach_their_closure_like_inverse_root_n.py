@@ -4,7 +4,7 @@ Softmax, L2 and Sinkhorn attention keep Gaussians, so the limit of many tokens i
 by a Monte Carlo error. The weights contract, because limits that expand can blow up where tokens never do.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -29,16 +29,17 @@ CLAIM = Claim(
     where="derived: sampling error of the proposition on Gaussian initial data",
 )
 QUERY, KEY = np.array([[0.5, 0.1], [0.0, 0.4]]), -np.array([[0.6, 0.0], [0.1, 0.5]])
-KINDS: dict[str, tuple[AbstractField, Any]] = {
-    "softmax": (SoftmaxAttention(A, V), lambda m, S: theory.softmax(m, S, *map(jnp.asarray, (A, V)))),
-    "L2": (L2Attention(QUERY, KEY, V), lambda m, S: theory.l2(m, S, *map(jnp.asarray, (QUERY, KEY, V)))),
-    "Sinkhorn": (
-        SinkhornAttention(A, V, tolerance=1e-8),
-        lambda m, S: theory.sinkhorn(m, S, *map(jnp.asarray, (A, V))),
-    ),
-}
-"""Each kind of attention and its affine field on a Gaussian."""
 NUMBERS, END = np.array([64, 512]), 0.5
+
+
+def kinds() -> dict[str, tuple[AbstractField, Callable[..., theory.Affine]]]:
+    """Each kind of attention and its affine field on a Gaussian."""
+    form, value, query, key = map(jnp.asarray, (A, V, QUERY, KEY))
+    return {
+        "softmax": (SoftmaxAttention(A, V), lambda m, S: theory.softmax(m, S, form, value)),
+        "L2": (L2Attention(QUERY, KEY, V), lambda m, S: theory.l2(m, S, query, key, value)),
+        "Sinkhorn": (SinkhornAttention(A, V, tolerance=1e-8), lambda m, S: theory.sinkhorn(m, S, form, value)),
+    }
 
 
 @eqx.filter_jit
@@ -73,7 +74,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Fit the rate between 64 and 512 tokens for each of the three variants."""
     keys = jax.random.split(jax.random.key(seed), (len(NUMBERS), size.pick(96, 384)))
     errors = {}
-    for name, (field, closure) in KINDS.items():
+    for name, (field, closure) in kinds().items():
         means, covs = closed_moments(closure, MEAN, COV, np.array([0.0, END]))
         law = jnp.asarray(means[-1]), jnp.asarray(covs[-1])
         errors[name] = np.asarray(distances(field, law, keys)).T

@@ -36,9 +36,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("slope of heads in the mean square", 0.5, each, 0.12),
         equal("slope of the risk", 0.5, risk, 0.15),
         # Independent samples for each head would shrink it to .35; it scatters by two per cent.
-        at_least(
-            "distance of 64 heads over that of 8", 0.8, float(errors[0].heads) / np.sqrt(np.mean(np.square(few)))
-        ),
+        at_least("distance of 64 heads over that of 8", 0.8, float(errors[0].heads) / np.sqrt(np.mean(np.square(few)))),
         data=parts,
     )
 

@@ -37,8 +37,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         instead=(
             # Exact but for rounding: the two have opposite signs.
             equal("sum over a head and its mirror image", np.zeros(40), radial[0] + radial[1], 1e-12),
-            at_least("largest norm at t = 6 over the start", 1.5, norms[1] / norms[0]),
-            at_least("stiffness at t = 6 over the start", 50.0, stiffness(risk, final) / stiffness(risk, mu)),
+            # Confined heads would not grow. From 16 heads norms grow 2.4-fold and stiffness 20-fold, and their logarithms
+            # scatter by .15 and .7: four standard deviations from these bounds.
+            at_least("largest norm at t = 6 over the start", 1.2, norms[1] / norms[0]),
+            at_least("stiffness at t = 6 over the start", 1.5, stiffness(risk, final) / stiffness(risk, mu)),
         ),
         reason=REASON,
     )
