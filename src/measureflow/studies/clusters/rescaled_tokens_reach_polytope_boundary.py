@@ -42,7 +42,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             max(excess(path[i], path[i + 1]).max() for path in runs for i in range(len(path) - 1)),
         ),
         # Tokens reach their limits like e^{-t}, and those near a tie are late by the logarithm of what they are off it: one
-        # token in 4e5 is late by so much that this fails.
+        # token in a million is late by so much that this fails.
         at_most("off the boundary, all tokens", 1e-3, max(off_boundary(tokens).max() for tokens in limits)),
         at_most(
             "off |Az|² = max_j <Az, Av_j>, all tokens", 1e-3, max(off_rest(tokens, FORM).max() for tokens in limits)
