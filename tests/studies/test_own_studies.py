@@ -41,7 +41,7 @@ CLAIM = Claim("A seed is at most {most}.", reference="nobody:25", where="section
 def run(size, seed=0):
     if seed == {broken}:
         raise KeyError("gone")
-    return CLAIM.judge(at_most("seed", {most}, seed))
+    return CLAIM.judge(at_most("seed", {most}, float(seed)))
 """
 
 
@@ -166,7 +166,7 @@ def test_several_seeds_are_told_in_one_line_by_their_share(capsys):
     assert main(["study", "run", *files, "--seeds", "4", "--json", "out.json"]) == 1
     right, wrong, still, total = capsys.readouterr().out.splitlines()
     assert right.startswith("small-seeds: as expected for 4 of 4 seeds; tightest for seed 3, seed: predicted at most 3")
-    assert wrong.startswith("smaller-seeds: as expected for 2 of 4 seeds, NOT for seeds 2, 3; tightest for seed 2")
+    assert wrong.startswith("smaller-seeds: as expected for 2 of 4 seeds, NOT for seeds 2, 3; tightest for seed 3")
     assert still.endswith("it draws nothing at random")
     assert total == "2 of 3 claims as expected."
     seeds = [verdict["seed"] for verdict in json.loads(Path("out.json").read_text())]

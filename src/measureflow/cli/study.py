@@ -118,7 +118,7 @@ def _line(verdicts: "list[Verdict]", told: bool) -> str:
     wrong = [str(verdict.seed) for verdict in verdicts if not verdict.as_expected]
     share = f"as expected for {len(verdicts) - len(wrong)} of {len(verdicts)} seeds"
     but = f", NOT for {'seed' if len(wrong) == 1 else 'seeds'} {', '.join(wrong)}" if wrong else ""
-    tightest = min(verdicts, key=lambda verdict: (verdict.as_expected, abs(verdict.margin)))
+    tightest = min(verdicts, key=lambda verdict: verdict.margin)
     seconds = sum(verdict.seconds for verdict in verdicts)
     return f"{tightest.name}: {share}{but}; tightest for seed {tightest.seed}, {tightest.decisive} ({seconds:.1f} s)"
 

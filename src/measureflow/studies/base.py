@@ -127,8 +127,11 @@ class Verdict:
 
     @property
     def margin(self) -> float:
-        """The share of its tolerance that the tightest part leaves; negative where that part does not hold."""
-        return self._tightest.margin if self.checks else -math.inf
+        """How much of a tolerance is left until the verdict is another, at most one; negative if it is not as expected."""
+        if not self.checks:
+            return -math.inf
+        far = abs(self._tightest.margin)
+        return min([far, 1.0, *(part.margin for part in self.instead)]) if self.as_expected else -far
 
     @property
     def decisive(self) -> str:
