@@ -30,6 +30,7 @@ CLAIM = Claim(
 )
 QUERY, KEY = np.array([[0.5, 0.1], [0.0, 0.4]]), -np.array([[0.6, 0.0], [0.1, 0.5]])
 NUMBERS, END = np.array([64, 512]), 0.5
+MOST = int(NUMBERS[-1])
 
 
 def kinds() -> dict[str, tuple[AbstractField, Callable[..., theory.Affine]]]:
@@ -59,8 +60,8 @@ def distances(
 
     def one(pair):
         n, key = pair
-        points = Gaussian(MEAN, COV).sample(NUMBERS[-1], key=key).points
-        start = Particles(Euclidean(2), points, jnp.where(jnp.arange(NUMBERS[-1]) < n, 1.0, 1e-30))
+        points = Gaussian(MEAN, COV).sample(MOST, key=key).points
+        start = Particles(Euclidean(2), points, jnp.where(jnp.arange(MOST) < n, 1.0, 1e-30))
         tokens: Particles = evolve(field, start, [0.0, END], RK4(END)).final
         first = tokens.expect(standard)
         second = tokens.expect(lambda x: jnp.outer(standard(x), standard(x))) - jnp.eye(len(mean))

@@ -46,7 +46,11 @@ def block_errors(
         path = evolve(FIELD, Particles(whole.final.space, own[0], jnp.where(inside, 1.0, 1e-30)), TIMES, solver)
         squares = jnp.sum((path.measures.points - own) ** 2, -1)
         gaps = [jnp.abs(a - b).max() for a, b in zip(path.map(values), limit, strict=True)]
-        return {"heads": (squares @ (inside / count)).max(), "risk": gaps[0], "test function": gaps[1]}
+        return {
+            "heads": jnp.where(inside, squares, 0.0).sum(-1).max() / count.astype(float),
+            "risk": gaps[0],
+            "test function": gaps[1],
+        }
 
     return jax.lax.map(one, (counts, firsts))
 
