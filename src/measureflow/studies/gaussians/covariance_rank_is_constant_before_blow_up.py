@@ -29,7 +29,7 @@ def spectrum(mu):
 
 def integrated(closure, mean, cov) -> np.ndarray:
     """The relative eigenvalues of the covariance, from its own equation."""
-    values = np.linalg.eigvalsh(closed_moments(closure, mean, cov, TIMES)[1])
+    values = np.linalg.eigvalsh(closed_moments(closure, mean, np.asarray(cov), TIMES)[1])
     return values / values[:, -1:]
 
 
