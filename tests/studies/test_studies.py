@@ -314,6 +314,13 @@ def test_what_is_not_a_number_does_not_hold(measured):
         json.dumps(TRUE.judge(check).as_json(), allow_nan=False)
 
 
+def test_infinite_numbers_are_compared_without_a_warning():
+    assert not equal("time", np.inf, np.inf, 1.0).holds
+    assert at_most("bound", np.inf, np.inf).holds
+    assert not at_most("bound", 1.0, np.inf).holds
+    assert str(at_most("bound", 1.0, np.inf)) == "bound: predicted at most 1, measured inf"
+
+
 def test_a_published_error_must_be_wrong_for_the_known_reason():
     wrong, known, unknown = equal("ratio", 2.0, 1.0, 0.1), equal("is", 1.0, 1.0, 0.1), equal("is", 3.0, 1.0, 0.1)
     assert FALSE.judge(wrong, instead=(known,), reason="one").as_expected

@@ -74,6 +74,7 @@ def _compare(relation: Relation, what: str, predicted: Any, measured: Any, toler
     return Check(what, relation, *plain, holds=holds, margin=margin)
 
 
+@np.errstate(invalid="ignore")  # infinite numbers are compared as well
 def _within(relation: Relation, predicted: Any, measured: Any, tolerance: Any) -> Any:
     match relation:
         case "equal":
@@ -84,6 +85,7 @@ def _within(relation: Relation, predicted: Any, measured: Any, tolerance: Any) -
             return measured >= np.subtract(predicted, tolerance)
 
 
+@np.errstate(invalid="ignore")
 def _margins(relation: Relation, predicted: Any, measured: Any, tolerance: Any) -> Any:
     """The share of the tolerance that is left, at most one; of a bound without slack, the room relative to its size."""
     gap = np.subtract(predicted, measured, dtype=float)
@@ -93,8 +95,7 @@ def _margins(relation: Relation, predicted: Any, measured: Any, tolerance: Any) 
     counts = np.issubdtype(np.result_type(predicted, measured), np.integer)
     exact = counts | ((relation == "equal") & (gap == 0))  # nothing rounds a count over its bound
     within = _within(relation, predicted, measured, tolerance)
-    with np.errstate(invalid="ignore"):
-        shares = np.where(exact & within, 1.0, (tolerance - away) / scale)
+    shares = np.where(exact & within, 1.0, (tolerance - away) / scale)
     # Beside an infinite bound the share is not a number, and all there is to say is whether the check holds.
     shares = np.where(np.isnan(shares), np.where(within, 1.0, -np.inf), shares)
     return np.where(within, shares.clip(0, 1), np.minimum(shares, -np.finfo(float).tiny))
