@@ -88,20 +88,19 @@ def run_studies(words: RunStudies) -> int:
 
     from measureflow.studies import Size, random, run
 
-    found, missing = [], []
+    fields, right, missing = [], 0, []
     for name in chosen:
         verdicts = [run(name, Size(words.size), seed) for seed in (seeds if random(name) else seeds[:1])]
-        found.append(verdicts)
+        right += all(verdict.as_expected for verdict in verdicts)
         say(_line(verdicts, told=(words.seed, words.seeds) != (None, None)))
         if name in pictures and not _drawn(verdicts[0], pictures[name]):
             missing.append(name)
         jax.clear_caches()  # compiled functions of a hundred studies are more memory maps than a process may have
+        fields += [verdict.as_json() for verdict in verdicts]
         if words.json_file is not None:
-            fields = [verdict.as_json() for verdicts in found for verdict in verdicts]
             Path(words.json_file).write_text(json.dumps(fields, indent=2) + "\n")
-    right = sum(all(verdict.as_expected for verdict in verdicts) for verdicts in found)
-    say(f"{right} of {len(found)} claims as expected.")
-    return 1 if missing or right < len(found) else 0
+    say(f"{right} of {len(chosen)} claims as expected.")
+    return 1 if missing or right < len(chosen) else 0
 
 
 def _seeds(words: RunStudies) -> list[int]:

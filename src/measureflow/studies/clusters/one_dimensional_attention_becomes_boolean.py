@@ -19,8 +19,8 @@ from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 
 CLAIM = Claim(
-    "In one dimension with V>0 and QK>0 the attention matrix tends to rows that pick an extreme token, except for at most "
-    "one row.",
+    "In one dimension with V>0 and QK>0 the attention matrix of distinct tokens tends to rows that pick an extreme token, "
+    "except for at most one row.",
     reference="geshkovski:23",
     where="theorem on one-dimensional tokens",
 )

@@ -16,8 +16,8 @@ from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_m
 from measureflow.studies.clusters.polytopes import excess, frames, off_boundary, off_rest
 
 CLAIM = Claim(
-    "For V=I and positive definite key-query form the rescaled tokens converge to 0 or to the boundary of a polytope with "
-    "far fewer vertices than tokens.",
+    "For V=I and positive definite key-query form the rescaled tokens converge to 0 or to the boundary of a polytope, which "
+    "for typical starts has far fewer vertices than tokens.",
     reference="geshkovski:23",
     where="theorem for the identity as value; slide on clustering of the particle system, part I of the talk",
 )
