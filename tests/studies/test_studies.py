@@ -277,13 +277,12 @@ def test_what_is_drawn_depends_on_the_seed():
 @pytest.mark.parametrize(
     "name",
     [
-        "hemisphere-start-contracts-exponentially",
         "one-dimensional-attention-becomes-boolean",
         "risk-gap-controls-logits-modulo-shift",
     ],
 )
 def test_other_seeds_give_other_numbers_and_the_same_verdict(name):
-    """On studies that cost little; once the second lost its limit for some seeds and the first its last frames."""
+    """On studies that cost little; the first once missed its limit for some seeds."""
     verdicts = [studies.run(name, seed=seed) for seed in range(1, 4)]
     assert all(verdict.as_expected for verdict in verdicts), "\n".join(map(str, verdicts))
     assert len({str(verdict.checks) for verdict in verdicts}) == 3

@@ -61,7 +61,7 @@ def rms(errors: np.ndarray) -> float:
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Fit the decay of deviation and error with the size of the samples."""
     rng = np.random.default_rng(seed)
-    sizes, repeats = size.pick((25, 100), (25, 50, 100, 200)), size.pick(2000, 4000)
+    sizes, repeats = size.pick((25, 100), (25, 50, 100)), size.pick(2000, 4000)
     blurred = {d: [entropic(jnp.asarray(draws(n, d, repeats, rng))) for n in sizes] for d in DIMS}
     errors = {d: [np.asarray(costs) - true_cost(d, EPSILON) for costs in blurred[d]] for d in DIMS}
     sharp = [exact(draws(n, DIMS[-1], 40, rng)) - true_cost(DIMS[-1], 0.0) for n in sizes]
