@@ -24,7 +24,7 @@ CLAIM = Claim(
     where="energy balance of the abstract",
 )
 
-MOMENT, STRIDE = 0.7, 0.004
+MOMENT, STRIDE = 0.7, 0.002
 FORMS = np.array([[[0.5, 0.2], [0.2, -0.3]], [[-0.4, 0.1], [0.1, 0.6]]])
 
 
@@ -73,8 +73,8 @@ def found_at(points: Float[Array, "n d"]) -> dict[str, Array]:
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
-    """Compare both sides of the balance at one time, for five clouds of 6 tokens in a square of the plane."""
-    starts = np.random.default_rng(seed).uniform(-1.5, 1.5, (5, 6, 2))
+    """Compare both sides of the balance at one time, for 20 clouds of 6 tokens in a square of the plane."""
+    starts = np.random.default_rng(seed).uniform(-1.5, 1.5, (20, 6, 2))
     found = {name: np.asarray(each) for name, each in found_at(jnp.asarray(starts)).items()}
     parts = np.array([written_out(MOMENT, points) for points in found["points"]])
     change = parts[:, 0] - parts[:, 1]
@@ -84,6 +84,6 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("change of the energy by the diagnostic", change, found["change"], 1e-8),
         equal("explicit part and dissipation", parts, found["parts"], 1e-8),
         equal("attention against the gradient flow", 0.0, found["defect"].max(), 1e-8),
-        # The explicit part has either sign: of five clouds one at least is not near the change of sign.
+        # The explicit part has either sign and is this small in one cloud of five; not in all of twenty.
         at_least("both parts matter in some cloud", 1e-2, np.abs(parts).min(1).max()),
     )
