@@ -32,6 +32,19 @@ def draw(data):
 """
 
 
+RANDOM = """
+from measureflow.studies import Claim, at_most
+
+CLAIM = Claim("A seed is at most {most}.", reference="nobody:25", where="section 1")
+
+
+def run(size, seed=0):
+    if seed == {broken}:
+        raise KeyError("gone")
+    return CLAIM.judge(at_most("seed", {most}, float(seed)))
+"""
+
+
 @pytest.fixture(autouse=True)
 def nothing_of_our_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -41,6 +54,11 @@ def nothing_of_our_own(tmp_path, monkeypatch):
 
 def write(name, number=1, action="pass", tail=""):
     Path(f"{name}.py").write_text(HEAD.format(number=number, action=action) + tail)
+    return f"{name}.py"
+
+
+def write_random(name, most, broken=-1):
+    Path(f"{name}.py").write_text(RANDOM.format(most=most, broken=broken))
     return f"{name}.py"
 
 
@@ -124,6 +142,51 @@ def test_a_run_without_a_verdict_is_not_decided(capsys):
     assert "must return `CLAIM.judge(...)`" in capsys.readouterr().out
 
 
+def test_from_python_a_study_that_fails_is_not_decided_unless_loaded():
+    file = write("broken", action="raise KeyError('gone')")
+    verdict = studies.run(file, studies.FULL)
+    assert (verdict.word, verdict.as_expected) == ("not decided", False)
+    assert verdict.reason == "KeyError: 'gone' (broken.py, line 11)"
+    assert (verdict.size, verdict.seed) == (studies.FULL, None)
+    with pytest.raises(KeyError):
+        studies.load(file).run()
+
+
+def test_a_study_that_takes_a_seed_is_random():
+    for file, random in ((write_random("small_seeds", 3), True), (write("one_is_one"), False)):
+        assert studies.load(file).random == studies.random(studies.add(file)) == random
+    assert studies.run("small-seeds", seed=3).as_json()["seed"] == 3
+    assert studies.run("small-seeds", seed=3).as_expected
+    assert not studies.run("small-seeds", seed=4).as_expected
+    assert studies.run("one-is-one", seed=3).as_json()["seed"] is None
+
+
+def test_several_seeds_are_told_in_one_line_by_their_share(capsys):
+    files = write_random("small_seeds", 3), write_random("smaller_seeds", 1), write("one_is_one")
+    assert main(["study", "run", *files, "--seeds", "4", "--json", "out.json"]) == 1
+    right, wrong, still, total = capsys.readouterr().out.splitlines()
+    assert right.startswith("small-seeds: as expected for 4 of 4 seeds; tightest for seed 3, seed: predicted at most 3")
+    assert wrong.startswith("smaller-seeds: as expected for 2 of 4 seeds, NOT for seeds 2, 3; tightest for seed 3")
+    assert still.endswith("it draws nothing at random")
+    assert total == "2 of 3 claims as expected."
+    seeds = [verdict["seed"] for verdict in json.loads(Path("out.json").read_text())]
+    assert seeds == [0, 1, 2, 3, 0, 1, 2, 3, None]
+
+
+def test_a_seed_that_ends_in_an_error_is_not_as_expected(capsys):
+    assert main(["study", "run", write_random("small_seeds", 3, broken=1), "--seeds", "2"]) == 1
+    assert "as expected for 1 of 2 seeds, NOT for seed 1; tightest for seed 1, KeyError" in capsys.readouterr().out
+
+
+def test_one_seed_can_be_chosen(capsys):
+    assert main(["study", "run", write_random("small_seeds", 3), "--seed", "4"]) == 1
+    assert "seed: predicted at most 3, measured 4; differs" in capsys.readouterr().out
+    assert main(["study", "run", write("one_is_one"), "--seed", "4"]) == 0
+    assert "it draws nothing at random" in capsys.readouterr().out
+    assert "give one of the two" in complaint(capsys, "run", "small_seeds.py", "--seed", "4", "--seeds", "2")
+    assert "seeds" in complaint(capsys, "run", "small_seeds.py", "--seeds", "0")
+
+
 def test_a_picture_that_fails_leaves_the_verdict_and_gives_exit_code_1(capsys):
     file = write("one_is_one", tail="\n\ndef draw(data):\n    raise ValueError('no ink')\n")
     assert main(["study", "run", file, "--figure", "one.pdf"]) == 1
@@ -145,7 +208,7 @@ def test_studies_are_listed_by_theme(capsys):
 
 @pytest.mark.parametrize("words", [[], ["all"]])
 def test_a_theme_stands_for_its_claims(words, monkeypatch):
-    monkeypatch.setattr(studies, "run", lambda name, size: studies.Verdict(studies.claim(name)))
+    monkeypatch.setattr(studies, "run", lambda name, size, seed: studies.Verdict(studies.claim(name)))
     assert main(["study", "run", *words, "--topic", "noise", "--json", "out.json"]) == 1
     assert [verdict["name"] for verdict in json.loads(Path("out.json").read_text())] == studies.names("noise")
 

@@ -1,5 +1,6 @@
 """Every published claim comes out as expected, and a verdict can fail."""
 
+import ast
 import itertools
 import json
 import re
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import measureflow
 from measureflow import studies
 from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, equal
 
@@ -182,9 +184,14 @@ FIELDS = {
     "name": str,
     "statement": str,
     "reference": str,
-    "predicted": (int, float, str, list, dict),
-    "measured": (int, float, str, list, dict),
+    "predicted": (int, float, list, dict),
+    "measured": (int, float, list, dict),
     "tolerance": (int, float, list, dict),
+    "relation": (str, dict),
+    "parts": list,
+    "size": str,
+    "seed": (int, type(None)),
+    "version": str,
     "holds": bool,
     "expected": str,
     "as_expected": bool,
@@ -220,6 +227,7 @@ def test_the_claim_comes_out_as_expected(verdict):
     assert fields["holds"] == (fields["expected"] == "holds")
     assert bool(fields["reason"]) == (fields["expected"] == "differs")
     assert fields["seconds"] > 0
+    assert fields["seed"] == (0 if studies.random(name) else None)
     assert "\n" not in str(verdict)
 
 
@@ -234,6 +242,52 @@ def test_the_picture_of_a_study_shows_what_it_should(verdict):
     assert page.y0 <= drawn.y0 < drawn.y1 <= page.y1
 
 
+FIXED = {"risk-dissipation-identity"}
+"""Draws whose numbers the catalogue prints."""
+PENDING = {
+    "confinement-holds-with-ridge-on-bounded-features",
+    "empirical-rate-sees-pieces-and-intrinsic-dimension",
+    "gaussian-closure-survives-affine-feed-forward",
+    "gradient-domination-gives-exponential-risk-decay",
+    "isolated-stationary-set-as-published",
+    "layernorm-unnormalised-is-flow-on-the-sphere",
+    "negative-key-query-contracts-hardmax-to-zero",
+    "orbit-converges-to-the-stationary-set",
+    "positive-hessian-for-full-heads-as-published",
+    "strong-monotonicity-contracts-wasserstein",
+    "attention-slope-bounded-by-value-key-radius",
+}
+
+
+def literal_seeds(file):
+    """Generators, keys and draws of a file that start from a number written out."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call):
+            source = ast.unparse(node.func)
+            starts = node.args[:1] if source.endswith(("default_rng", "random.key", "PRNGKey")) else []
+            starts += [word.value for word in node.keywords if word.arg == "key" and not source.endswith("balls")]
+            yield from (ast.unparse(node) for start in starts if isinstance(start, ast.Constant))
+
+
+def test_what_is_drawn_depends_on_the_seed():
+    fixed = {file.stem.replace("_", "-"): list(literal_seeds(file)) for file in FILES}
+    assert {name for name, found in fixed.items() if found} <= FIXED | PENDING
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one-dimensional-attention-becomes-boolean",
+        "risk-gap-controls-logits-modulo-shift",
+    ],
+)
+def test_other_seeds_give_other_numbers_and_the_same_verdict(name):
+    """On studies that cost little; the first once missed its limit for some seeds."""
+    verdicts = [studies.run(name, seed=seed) for seed in range(1, 4)]
+    assert all(verdict.as_expected for verdict in verdicts), "\n".join(map(str, verdicts))
+    assert len({str(verdict.checks) for verdict in verdicts}) == 3
+
+
 def test_the_studies_that_draw_are_known():
     assert {name for name in studies.names() if studies.draws(name)} == set(DRAWN)
 
@@ -242,7 +296,7 @@ def test_a_wrong_prediction_does_not_hold():
     verdict = TRUE.judge(equal("right", 1.0, 1.0, 0.0), equal("wrong", 2.0, 1.0, 0.5))
     assert not verdict.holds
     assert not verdict.as_expected
-    assert "wrong: predicted 2, measured 1 (1 of 2 parts)" in str(verdict)
+    assert "wrong: predicted 2 within 0.5, measured 1 (1 of 2 parts)" in str(verdict)
     assert "NOT AS EXPECTED" in str(verdict)
 
 
@@ -253,7 +307,12 @@ def test_one_wrong_entry_of_an_array_does_not_hold():
     assert not at_least("table", 1.5, jnp.array([1.0, 2.1])).holds
 
 
-def test_bounds_are_without_slack():
+def test_bounds_are_without_slack_unless_it_is_given():
+    assert at_most("bound", 1.0, np.nextafter(1.0, 2.0), slack=1e-12).holds
+    assert at_least("bound", 1.0, np.nextafter(1.0, 0.0), slack=1e-12).holds
+    assert not at_most("bound", 1.0, 1.0 + 2e-12, slack=1e-12).holds
+    assert not at_least("bound", [1.0, 1.0], [1.0, 1.0 - 2e-12], slack=[0.0, 1e-12]).holds
+    assert at_most("bound", 1.0, 0.5, slack=1e-12).tolerance == 1e-12
     assert at_most("bound", 1.0, 1.0).holds
     assert at_least("bound", 1.0, 1.0).holds
     assert not at_most("bound", 1.0, np.nextafter(1.0, 2.0)).holds
@@ -269,6 +328,13 @@ def test_what_is_not_a_number_does_not_hold(measured):
         json.dumps(TRUE.judge(check).as_json(), allow_nan=False)
 
 
+def test_infinite_numbers_are_compared_without_a_warning():
+    assert not equal("time", np.inf, np.inf, 1.0).holds
+    assert at_most("bound", np.inf, np.inf).holds
+    assert not at_most("bound", 1.0, np.inf).holds
+    assert str(at_most("bound", 1.0, np.inf)) == "bound: predicted at most 1, measured inf"
+
+
 def test_a_published_error_must_be_wrong_for_the_known_reason():
     wrong, known, unknown = equal("ratio", 2.0, 1.0, 0.1), equal("is", 1.0, 1.0, 0.1), equal("is", 3.0, 1.0, 0.1)
     assert FALSE.judge(wrong, instead=(known,), reason="one").as_expected
@@ -280,8 +346,55 @@ def test_one_check_gives_numbers_and_several_give_parts():
     one = TRUE.judge(equal("count", 10, jnp.asarray(10), 0)).as_json()
     assert (one["predicted"], one["measured"], one["tolerance"]) == (10, 10, 0)
     two = TRUE.judge(equal("count", 10, 10, 0), at_most("size", 0.5, 0.25)).as_json()
-    assert two["predicted"] == {"count": 10, "size": "at most 0.5"}
+    assert two["predicted"] == {"count": 10, "size": 0.5}
+    assert two["relation"] == {"count": "equal", "size": "at most"}
     assert two["measured"] == {"count": 10, "size": 0.25}
+
+
+def test_each_part_says_whether_it_holds_and_to_what_it_belongs():
+    wrong, known = equal("ratio", 2.0, 1.0, 0.1), at_least("is", 1.0, 1.0, slack=1e-12)
+    fields = FALSE.judge(wrong, instead=(known,), reason="one").as_json()
+    keys = ("what", "role", "relation", "predicted", "measured", "tolerance", "holds")
+    assert [[part[key] for key in keys] for part in fields["parts"]] == [
+        ["ratio", "claim", "equal", 2.0, 1.0, 0.1, False],
+        ["is", "instead", "at least", 1.0, 1.0, 1e-12, True],
+    ]
+
+
+def test_a_verdict_says_how_it_was_made():
+    fields = TRUE.judge(equal("count", 1, 1, 0)).as_json()
+    assert (fields["size"], fields["seed"], fields["version"]) == ("small", None, measureflow.__version__)
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        (equal("x", -1.0, -1.0000001, 1e-9), "predicted -1 within 1e-09, measured -1.0000001"),
+        (equal("x", 1.0, 1.10000001, 0.1), "predicted 1 within 0.1, measured 1.10000001"),
+        (equal("x", [1.0, 1.0], [1.0, 1.2], 0.1), "predicted 1 within 0.1, measured 1.2 (entry 2 of 2)"),
+        (equal("x", 0.0, np.diag([0.0, 1.0]), 0), "predicted 0, measured 1 (entry 2, 2 of 2 x 2)"),
+        (at_most("x", 1.0, np.nextafter(1.0, 2.0)), "predicted at most 1, measured 1.0000000000000002"),
+        (at_least("x", 2, 3), "predicted at least 2, measured 3"),
+        (equal("x", 1.0, [1.0, jnp.nan], 0.1), "predicted 1 within 0.1, measured nan (entry 2 of 2)"),
+        (equal("x", 1.0, [], 0.1), "predicted 1, measured nothing"),
+    ],
+)
+def test_a_part_shows_its_worst_entry_with_digits_enough_to_see_why(check, words):
+    assert str(check) == f"x: {words}"
+
+
+def test_the_tightest_part_is_the_one_that_is_told():
+    loose, tight, fails = equal("loose", 1.0, 1.1, 1.0), at_most("tight", 1.0, 0.99), equal("fails", 1.0, 2.0, 0.5)
+    assert ": tight: " in str(TRUE.judge(loose, tight))
+    assert ": fails: " in str(TRUE.judge(loose, tight, fails))
+    assert ": fails: " in str(FALSE.judge(fails, instead=(tight,), reason="one"))
+    assert ": fails: " in str(FALSE.judge(equal("ratio", 2.0, 1.0, 1e-9), instead=(fails,), reason="one"))
+    assert TRUE.judge(equal("exact", 1, 1, 0), loose).margin == pytest.approx(0.9)
+    assert TRUE.judge(fails).margin == pytest.approx(-1)
+    assert FALSE.judge(fails, instead=(loose,), reason="one").margin == pytest.approx(0.9)
+    assert FALSE.judge(loose, reason="one").margin == pytest.approx(-0.9)
+    assert equal("exact", 1, 1, 0).margin == 1 > at_most("half", 2.0, 1.0).margin == 0.5
+    assert at_most("bound", jnp.inf, 1.0).margin == at_most("count", 2, 2).margin == 1
 
 
 def test_a_claim_needs_checks_with_names_of_their_own():

@@ -1,7 +1,6 @@
 """`measureflow study`: published claims and their verdicts."""
 
 import json
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +13,7 @@ from measureflow.runs.settings import InputError
 from measureflow.runs.words import nearest
 
 if TYPE_CHECKING:
-    from measureflow.studies import Size, Verdict
+    from measureflow.studies import Verdict
 
 USAGE = """usage: measureflow study {list,run} [options]
 
@@ -39,6 +38,10 @@ class RunStudies(Words):
     topic: str | None = Field(None, description="run all claims of this theme")
     size: Literal["small", "full"] = Field(
         "small", description="seconds in small, the setting of the catalogue in full"
+    )
+    seed: int | None = Field(None, ge=0, description="seed of the studies that draw at random; 0 unless told")
+    seeds: int | None = Field(
+        None, ge=1, description="run each study that draws at random with seeds 0 to this, less one"
     )
     json_file: Output | None = Field(None, alias="json", description="also write the verdicts to this file, as a list")
     figure: str | None = Field(
@@ -77,36 +80,46 @@ def list_studies(words: ListStudies) -> int:
 
 def run_studies(words: RunStudies) -> int:
     """Run, print, draw and write, one study after the other."""
+    seeds = _seeds(words)
     chosen = _chosen(words.names, words.topic)
     pictures = {} if words.figure is None else _pictures(chosen, words.figure)
     prepare_jax()
     import jax
 
-    from measureflow.studies import Size
+    from measureflow.studies import Size, random, run
 
-    verdicts, missing = [], []
+    fields, right, missing = [], 0, []
     for name in chosen:
-        verdict = _verdict(name, Size(words.size))
-        verdicts.append(verdict)
-        say(str(verdict))
-        if name in pictures and not _drawn(verdict, pictures[name]):
+        verdicts = [run(name, Size(words.size), seed) for seed in (seeds if random(name) else seeds[:1])]
+        right += all(verdict.as_expected for verdict in verdicts)
+        say(_line(verdicts, told=(words.seed, words.seeds) != (None, None)))
+        if name in pictures and not _drawn(verdicts[0], pictures[name]):
             missing.append(name)
         jax.clear_caches()  # compiled functions of a hundred studies are more memory maps than a process may have
+        fields += [verdict.as_json() for verdict in verdicts]
         if words.json_file is not None:
-            Path(words.json_file).write_text(json.dumps([verdict.as_json() for verdict in verdicts], indent=2) + "\n")
-    right = sum(verdict.as_expected for verdict in verdicts)
-    say(f"{right} of {len(verdicts)} claims as expected.")
-    return 1 if missing or right < len(verdicts) else 0
+            Path(words.json_file).write_text(json.dumps(fields, indent=2) + "\n")
+    say(f"{right} of {len(chosen)} claims as expected.")
+    return 1 if missing or right < len(chosen) else 0
 
 
-def _verdict(name: str, size: "Size") -> "Verdict":
-    """The verdict on a claim; an error inside the study leaves it undecided and the other studies alone."""
-    from measureflow import studies
+def _seeds(words: RunStudies) -> list[int]:
+    if words.seed is not None and words.seeds is not None:
+        raise InputError("`seed` is one seed and `seeds` is how many there are; give one of the two.")
+    return [words.seed or 0] if words.seeds is None else list(range(words.seeds))
 
-    try:
-        return studies.run(name, size)
-    except Exception as error:
-        return studies.Verdict(studies.claim(name), reason=_said(error))
+
+def _line(verdicts: "list[Verdict]", told: bool) -> str:
+    """What was found in a line: of several seeds the share as expected, which were not, and the tightest of all parts."""
+    if len(verdicts) == 1:
+        (verdict,) = verdicts
+        return f"{verdict}; it draws nothing at random" if told and verdict.seed is None else str(verdict)
+    wrong = [str(verdict.seed) for verdict in verdicts if not verdict.as_expected]
+    share = f"as expected for {len(verdicts) - len(wrong)} of {len(verdicts)} seeds"
+    but = f", NOT for {'seed' if len(wrong) == 1 else 'seeds'} {', '.join(wrong)}" if wrong else ""
+    tightest = min(verdicts, key=lambda verdict: verdict.margin)
+    seconds = sum(verdict.seconds for verdict in verdicts)
+    return f"{tightest.name}: {share}{but}; tightest for seed {tightest.seed}, {tightest.decisive} ({seconds:.1f} s)"
 
 
 def _drawn(verdict: "Verdict", file: Path) -> bool:
@@ -119,14 +132,8 @@ def _drawn(verdict: "Verdict", file: Path) -> bool:
             say(f"    drawn in {file}")
             return True
         except Exception as error:
-            complain(f"The study {verdict.name!r} could not be drawn: {_said(error)}.")
+            complain(f"The study {verdict.name!r} could not be drawn: {studies.said(error)}.")
     return False
-
-
-def _said(error: Exception) -> str:
-    """What went wrong and in which line of which file."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def _themes(topic: str | None) -> list[str]:

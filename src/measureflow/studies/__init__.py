@@ -3,12 +3,15 @@
     for name in studies.names(topic="sphere"):
         print(studies.run(name))
 
+    [studies.run("generic-start-ends-in-one-cluster", seed=seed).as_expected for seed in range(10)]
+
 Folders are themes. Files are found by their names and imported only when they run; `add` takes files from elsewhere.
 """
 
 import importlib
 import importlib.util
 import sys
+import time
 from pathlib import Path
 
 from measureflow.studies.base import FULL as FULL
@@ -21,6 +24,7 @@ from measureflow.studies.base import Verdict as Verdict
 from measureflow.studies.base import at_least as at_least
 from measureflow.studies.base import at_most as at_most
 from measureflow.studies.base import equal as equal
+from measureflow.studies.base import said as said
 from measureflow.studies.base import slope as slope
 from measureflow.studies.catalogue import FOLDER, OWN, find, named
 from measureflow.studies.catalogue import about as about
@@ -28,6 +32,7 @@ from measureflow.studies.catalogue import add as add
 from measureflow.studies.catalogue import claim as claim
 from measureflow.studies.catalogue import draws as draws
 from measureflow.studies.catalogue import names as names
+from measureflow.studies.catalogue import random as random
 from measureflow.studies.catalogue import topics as topics
 
 
@@ -38,9 +43,18 @@ def load(name: str | Path) -> Study:
     return Study(named(module.CLAIM, file), module)
 
 
-def run(name: str | Path, size: Size = SMALL) -> Verdict:
-    """Compute what a claim predicts and judge it, in float64 whatever the configuration is."""
-    return load(name).run(size)
+def run(name: str | Path, size: Size = SMALL, seed: int = 0) -> Verdict:
+    """The verdict on a claim, in float64 whatever the configuration is; an error inside the study leaves it undecided.
+
+    `load(name).run(size, seed)` raises the error instead.
+    """
+    known = add(name) if str(name).endswith(".py") else str(name)
+    stated, drawn, start = claim(known), seed if random(known) else None, time.perf_counter()
+    try:
+        return load(known).run(size, seed)
+    except Exception as error:
+        seconds = time.perf_counter() - start
+        return Verdict(stated, reason=said(error), size=size, seed=drawn, seconds=seconds)
 
 
 def _inside(file: Path):

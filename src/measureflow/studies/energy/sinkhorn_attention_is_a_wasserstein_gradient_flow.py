@@ -43,7 +43,9 @@ def identities(key: Array) -> dict[str, Float[Array, ""]]:
     """The errors of the identities at one random form and cloud, the largest over all coordinates."""
     of_form, of_tokens = jax.random.split(key)
     G = jax.random.normal(of_form, (2, 2))
-    S, mu = (G + G.T) / 2, Particles.iid(Euclidean(2), 6, key=of_tokens)
+    # Scores up to 4.5: sweeps contract by a factor that tends to one with the range of the scores.
+    S = (G + G.T) / jnp.linalg.norm(G + G.T, 2)
+    mu = Particles(Euclidean(2), jax.random.uniform(of_tokens, (6, 2), minval=-1.5, maxval=1.5))
     attention = SinkhornAttention(S, -S)
     velocity = attention(0.0, mu.points, mu)
     flow = GradientFlow(SinkhornEnergy(S))(0.0, mu.points, mu)
@@ -56,8 +58,8 @@ def identities(key: Array) -> dict[str, Float[Array, ""]]:
     }
 
 
-def run(size: Size = SMALL) -> Verdict:
-    """Check the identities at 20 random symmetric forms and clouds of 6 tokens in the plane."""
-    found = identities(jax.random.split(jax.random.key(0), 20))
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
+    """Check the identities at 20 random symmetric forms of norm one and clouds of 6 tokens in a square."""
+    found = identities(jax.random.split(jax.random.key(seed), 20))
     # Exact identities; what is left are the sweeps, which stop when potentials change by less than 1e-12.
     return CLAIM.judge(*(equal(name, 0.0, error.max(), 1e-9) for name, error in sorted(found.items(), reverse=True)))

@@ -68,9 +68,10 @@ def asymmetry(field: AbstractField, tokens: Float[Array, "n d"]) -> Float[Array,
     return jnp.abs(J - J.T)
 
 
-def run(size: Size = SMALL) -> Verdict:
-    """Differentiate the four fields at 20 clouds of 6 tokens in the plane."""
-    clouds = jax.random.normal(jax.random.key(0), (20, 6, 2))
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
+    """Differentiate the four fields at 20 clouds of 6 tokens in a square of the plane."""
+    # Bounded, since the Sinkhorn sweeps contract by a factor that tends to one with the range of the scores.
+    clouds = jax.random.uniform(jax.random.key(seed), (20, 6, 2), minval=-1.5, maxval=1.5)
     found = measure(clouds)
     # Automatic differentiation leaves rounding, and the Sinkhorn sweeps a residual of 1e-12.
     zeros = [equal(f"asymmetry, {name}", 0.0, found[name].max(), 1e-10) for name in fields() if name != SOFTMAX]

@@ -4,6 +4,7 @@ For symmetric heads `F_t = -½ sum_h ∬ e^{<A_h(t) x, y>} dmu dmu`, and along `
 `d/dt F_t(mu_t) = (d_t F_t)(mu_t) - ∫ |v|^2 dmu`. The left side is also measured along the flow itself.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ CLAIM = Claim(
     where="energy balance of the abstract",
 )
 
-MOMENT = 0.7
+MOMENT, STRIDE = 0.7, 0.002
 FORMS = np.array([[[0.5, 0.2], [0.2, -0.3]], [[-0.4, 0.1], [0.1, 0.6]]])
 
 
@@ -52,26 +53,37 @@ def written_out(t: float, x: np.ndarray) -> tuple[float, float]:
     return -float((x @ rates @ x.T * kernels).sum()) / (2 * n**2), float((v**2).sum()) / n
 
 
-def slope_along_flow(mu: Particles, h: float = 0.004) -> tuple[float, Particles]:
-    """The derivative of the energy along the flow by a difference over five frames, and the tokens at the middle one."""
-    times = MOMENT + h * np.arange(-2.0, 3.0)
-    path = evolve(Varying(attention), mu, times, Adaptive(1e-12, 1e-13))
-    values = np.asarray(jax.vmap(lambda t, frame: energy(t)(frame))(path.times, path.measures))
-    middle = path.at(2)
-    return float(values @ np.array([1, -8, 0, 8, -1])) / (12 * h), middle
-
-
-def run(size: Size = SMALL) -> Verdict:
-    """Compare both sides of the balance at one time, for 6 tokens in the plane."""
-    slope, mu = slope_along_flow(Particles.iid(Euclidean(2), 6, key=0))
+@eqx.filter_jit
+@jax.vmap
+def found_at(points: Float[Array, "n d"]) -> dict[str, Array]:
+    """The derivative of the energy along the flow by a difference over five frames, and what is said of the middle one."""
+    times = MOMENT + STRIDE * np.arange(-2.0, 3.0)
+    path = evolve(Varying(attention), Particles(Euclidean(2), points), times, Adaptive(1e-12, 1e-13))
+    values = jax.vmap(lambda t, frame: energy(t)(frame))(path.times, path.measures)
+    mu, now = path.at(2), jnp.array(MOMENT)
     balance = energy_balance(energy, mu, MOMENT)
-    explicit, dissipation = written_out(MOMENT, np.asarray(mu.points))
-    flow, velocity = (f(MOMENT, mu.points, mu) for f in (GradientFlow(energy(jnp.array(MOMENT))), Varying(attention)))
+    flow, velocity = (f(MOMENT, mu.points, mu) for f in (GradientFlow(energy(now)), Varying(attention)))
+    return {
+        "points": mu.points,
+        "slope": values @ jnp.array([1.0, -8.0, 0.0, 8.0, -1.0]) / (12 * STRIDE),
+        "parts": jnp.stack([balance.explicit, balance.dissipation]),
+        "change": balance.change,
+        "defect": jnp.abs(velocity - flow).max(),
+    }
+
+
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
+    """Compare both sides of the balance at one time, for 20 clouds of 6 tokens in a square of the plane."""
+    starts = np.random.default_rng(seed).uniform(-1.5, 1.5, (20, 6, 2))
+    found = {name: np.asarray(each) for name, each in found_at(jnp.asarray(starts)).items()}
+    parts = np.array([written_out(MOMENT, points) for points in found["points"]])
+    change = parts[:, 0] - parts[:, 1]
     # 1e-8: the difference over five frames is off by h^4, and the solver by 1e-12; the rest is rounding.
     return CLAIM.judge(
-        equal("change of the energy along the flow", explicit - dissipation, slope, 1e-8),
-        equal("change of the energy by the diagnostic", explicit - dissipation, balance.change, 1e-8),
-        equal("explicit part and dissipation", [explicit, dissipation], [balance.explicit, balance.dissipation], 1e-8),
-        equal("attention against the gradient flow", 0.0, jnp.abs(velocity - flow).max(), 1e-8),
-        at_least("both parts matter", 1e-2, [abs(explicit), dissipation]),
+        equal("change of the energy along the flow", change, found["slope"], 1e-8),
+        equal("change of the energy by the diagnostic", change, found["change"], 1e-8),
+        equal("explicit part and dissipation", parts, found["parts"], 1e-8),
+        equal("attention against the gradient flow", 0.0, found["defect"].max(), 1e-8),
+        # The explicit part has either sign and is this small in one cloud of five; not in all of twenty.
+        at_least("both parts matter in some cloud", 1e-2, np.abs(parts).min(1).max()),
     )

@@ -24,9 +24,9 @@ def energy(tokens: Float[Array, "n d"]) -> Float[Array, ""]:
     return -jnp.exp(tokens @ tokens.T).mean() / 2
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Compare the velocity of 6 tokens in the plane with the gradient of the energy of tokens, times their number."""
-    mu = Particles.iid(Euclidean(2), 6, key=0)
+    mu = Particles.iid(Euclidean(2), 6, key=seed)
     attention, flow = UnnormalisedAttention.isotropic(2, beta=1.0), GradientFlow(-InteractionEnergy(1.0))
     velocity, flowing = (np.asarray(eqx.filter_jit(field)(0.0, mu.points, mu)) for field in (attention, flow))
     descent = -6 * np.asarray(jax.grad(energy)(mu.points))

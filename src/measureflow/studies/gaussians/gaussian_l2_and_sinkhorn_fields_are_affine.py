@@ -25,10 +25,11 @@ def sinkhorn(ys, weights, A, sweeps: int) -> np.ndarray:
     return k
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Random matrices, by quadrature and in closed form."""
-    rng = np.random.default_rng(1)
-    A, V, Q, K, root = rng.normal(size=(5, 2, 2)) / 2
+    rng = np.random.default_rng(seed + 1)
+    A, V, Q, K, root = (M / np.linalg.norm(M, 2) for M in rng.normal(size=(5, 2, 2)))
+    A, Q, K = A / 2, Q / 2, K / 2  # so small that quadrature and normalisation reach rounding for every draw
     mean = rng.normal(size=2)
     cov = root @ root.T + 0.1 * np.eye(2)
     z, w = nodes(size.pick(24, 40))

@@ -26,12 +26,13 @@ def scalar_error(v: float, q: float, k: float) -> float:
     return float(jnp.abs(theory.l2_clock(s, k) - theory.l2_clock(1.5, k) - 4 * v * q * k * TIMES).max())
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Random queries with keys near them, so that softmax attention of the same scores blows up before t = 3."""
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng(seed + 8)
     softmax, ratios, growths, reached = [], [], [], 0
     for _ in range(size.pick(5, 50)):
         Q, G = rng.normal(size=(2, 2, 2))
+        Q *= 1.5 / np.linalg.norm(Q, 2)  # the largest eigenvalue of B is above 7 then, and the time below 0.7
         K, V, cov = Q + 0.3 * np.eye(2), np.eye(2), G @ G.T + 0.2 * np.eye(2)
         arrays = [jnp.asarray(x) for x in (cov, Q, K, V)]
         path = evolve(L2Attention(Q, K, V), Gaussian(np.zeros(2), cov), TIMES)
@@ -46,7 +47,7 @@ def run(size: Size = SMALL) -> Verdict:
         at_most("blow-up time of softmax attention with the same scores", 3.0, max(softmax)),
         equal("runs that reach t = 3", len(ratios), reached, 0),
         # At t = 0 both are the same number, by two roads.
-        at_most("largest norm over its bound", 1 + 1e-12, max(ratios)),
+        at_most("largest norm over its bound", 1.0, max(ratios), slack=1e-12),
         equal("one dimension, growing: clock", 0.0, scalar_error(0.8, 0.6, 0.9), 1e-8),
         equal("one dimension, contracting: clock", 0.0, scalar_error(0.8, -0.6, 0.9), 1e-8),
         data=growths,

@@ -27,13 +27,14 @@ def scalar_error(v: float, a: float) -> float:
     return float(jnp.abs(clock - 2 * v * np.sign(a) * TIMES).max())
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Symmetric forms under which softmax attention blows up before t = 3."""
-    rng = np.random.default_rng(9)
+    rng = np.random.default_rng(seed + 9)
     softmax, ratios, growths, reached = [], [], [], 0
     for _ in range(size.pick(3, 30)):
         H, G = rng.normal(size=(2, 2, 2))
-        A, V, cov = H @ H.T + 0.2 * np.eye(2), np.eye(2), G @ G.T + 0.2 * np.eye(2)
+        # No eigenvalue is below 1/2, so that the time is at most two.
+        A, V, cov = H @ H.T + 0.5 * np.eye(2), np.eye(2), G @ G.T + 0.5 * np.eye(2)
         path = evolve(SinkhornAttention(A, V, symmetric=True), Gaussian(np.zeros(2), cov), TIMES)
         norms = jnp.linalg.norm(path.map(covariance), 2, axis=(1, 2))
         bound = theory.sinkhorn_bound(TIMES, jnp.asarray(cov), jnp.asarray(V))
@@ -45,7 +46,7 @@ def run(size: Size = SMALL) -> Verdict:
         at_most("blow-up time of softmax attention", 3.0, max(softmax)),
         equal("runs that reach t = 3", len(ratios), reached, 0),
         # At t = 0 both are the same number, by two roads.
-        at_most("largest norm over its bound", 1 + 1e-12, max(ratios)),
+        at_most("largest norm over its bound", 1.0, max(ratios), slack=1e-12),
         # The sweeps stop at 1e-12 and the solver works at 1e-11.
         equal("one dimension, growing: clock", 0.0, scalar_error(0.7, 1.1), 1e-8),
         equal("one dimension, contracting: clock", 0.0, scalar_error(0.7, -1.1), 1e-8),

@@ -19,10 +19,10 @@ CLAIM = Claim(
 COUNTS = np.array([1, 2, 4, 8])
 
 
-def best_of(N: int, starts: int, steps: int) -> float:
+def best_of(N: int, starts: int, steps: int, seed: int) -> float:
     """The least risk of `N` equal heads that projected descent finds from random starts."""
     risk, space = RISK(), balls()
-    keys = jax.random.split(jax.random.key(N), starts * N)
+    keys = jax.random.split(jax.random.key(10 * seed + N), starts * N)
     points = jax.vmap(space.sample)(keys).reshape(starts, N, -1)
     weights = jnp.full(N, 1 / N)
     ends = jax.vmap(lambda atoms: slide(risk, space, atoms, weights, steps))(points)
@@ -30,10 +30,10 @@ def best_of(N: int, starts: int, steps: int) -> float:
     return float(jax.jit(jax.vmap(lambda f: risk.loss(f.mean(0))))(features).min())
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """One to eight heads in balls against the certified optimum."""
     best, risk = optimum(size), RISK()
-    found = np.array([best_of(int(N), size.pick(24, 128), size.pick(200, 600)) for N in COUNTS])
+    found = np.array([best_of(int(N), size.pick(24, 128), size.pick(200, 600), seed) for N in COUNTS])
     gap = found - best.lower_bound
     largest = heads.feature_bound(
         jnp.linalg.norm(risk.tokens, axis=-1).max(), 1.0, jnp.linalg.norm(risk.unembedding, 2)
@@ -41,7 +41,7 @@ def run(size: Size = SMALL) -> Verdict:
     bound = np.asarray(heads.static_gap_bound(4, largest, COUNTS))
     return CLAIM.judge(
         # The certified solver leaves the optimum within 5e-7.
-        at_least("gap, N = 1, 2, 4, 8", np.full(4, -1e-6), gap),
+        at_least("gap, N = 1, 2, 4, 8", np.zeros(4), gap, slack=1e-6),
         at_most("gap over √2·T·C_0/√N", np.ones(4), gap / bound),
         # The multi-start finds measures that get better with more heads, so the comparison is not empty.
         at_most("gap of eight heads over that of one", 0.5, gap[-1] / gap[0]),

@@ -19,7 +19,7 @@ CLAIM = Claim(
     reference="layercontrol:26",
     where="abstract: pathwise error and terminal adjoint",
 )
-DEPTHS = (16, 32, 64)
+DEPTHS, SETS = (16, 32, 64), 16
 HEADS = FullHeads(2, 2, 2)
 
 
@@ -29,9 +29,9 @@ def control(s):
     return jnp.sin(1.0 + 0.9 * n + 2.0 * s * (1 + 0.1 * n))
 
 
-def data() -> HeadRisk:
+def data(seed: int) -> HeadRisk:
     """Two sequences of three tokens in the plane and three words."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     return HeadRisk(rng.standard_normal((2, 3, 2)), [[0, 1, 2], [2, 0, 1]], rng.standard_normal((2, 3)), HEADS)
 
 
@@ -81,29 +81,46 @@ def layered(deep: DeepHeadRisk, mu: Particles) -> tuple[jnp.ndarray, jnp.ndarray
     return deep.states(mu), deep.adjoints(mu), deep.depth * gradient
 
 
-def run(size: Size = SMALL) -> Verdict:
-    """The same controls with 16, 32 and 64 layers, against the flow."""
-    risk, finest = data(), DEPTHS[-1]
-    flow = limit(risk, jnp.arange(1, finest + 1) / finest)
-    errors, slope_errors, terminal = [], [], 0.0
-    for L in DEPTHS:
-        deep = DeepHeadRisk(risk, L)
-        mu = Particles(deep.space, jax.vmap(control)(jnp.arange(L) / L).reshape(1, -1))
-        states, adjoints, gradient = layered(deep, mu)
-        residual = risk.shares[..., None] * (jax.nn.softmax(states[-1] @ risk.unembedding) - risk.targets)
-        terminal = max(terminal, float(jnp.abs(adjoints[-1] - residual @ risk.unembedding.T).max()))
-        errors.append(float(jnp.abs(states[-1] - flow.end).max()))
-        # The control of layer k acts from depth k/L on.
-        at_starts = flow.slopes[finest // L - 1 :: finest // L][:-1]
-        slope_errors.append(float(jnp.abs(gradient[1:] - at_starts).max()))
+class Errors(NamedTuple):
+    """How far layers are from the flow: in their last states, in the gradients, and their last adjoint from its formula."""
+
+    states: float
+    slopes: float
+    terminal: float
+
+
+def errors(risk: HeadRisk, flow: Flow, L: int) -> Errors:
+    """The errors of `L` layers."""
+    deep = DeepHeadRisk(risk, L)
+    mu = Particles(deep.space, jax.vmap(control)(jnp.arange(L) / L).reshape(1, -1))
+    states, adjoints, gradient = layered(deep, mu)
+    residual = risk.shares[..., None] * (jax.nn.softmax(states[-1] @ risk.unembedding) - risk.targets)
+    # The control of layer k acts from depth k/L on.
+    at_starts = flow.slopes[DEPTHS[-1] // L - 1 :: DEPTHS[-1] // L][:-1]
+    return Errors(
+        float(jnp.abs(states[-1] - flow.end).max()),
+        float(jnp.abs(gradient[1:] - at_starts).max()),
+        float(jnp.abs(adjoints[-1] - residual @ risk.unembedding.T).max()),
+    )
+
+
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
+    """The same controls with 16, 32 and 64 layers, against the flow, on several sets of data."""
+    found = []
+    for risk in (data(SETS * seed + k) for k in range(SETS)):
+        flow = limit(risk, jnp.arange(1, DEPTHS[-1] + 1) / DEPTHS[-1])
+        found.append([errors(risk, flow, L) for L in DEPTHS])
+    states, slopes, terminal = np.array(found).transpose(2, 0, 1)
+    states, slopes = (np.exp(np.log(each).mean(0)) for each in (states, slopes))  # so that no set outweighs the others
     depths = np.array(DEPTHS, float)
     return CLAIM.judge(
-        # Second-order terms bend the slope by a few per cent at these depths.
-        equal("order of the states", -1.0, power_law(depths, np.array(errors)).exponent, 0.1),
-        equal("order of the gradients in the controls", -1.0, power_law(depths, np.array(slope_errors)).exponent, 0.1),
+        # Second-order terms bend the slope of one set of data by .016 and .034 in the mean square, and by .17 at times; a mean
+        # over sixteen is off by .01 and seldom by .04. Errors of order 1/2 or 2 are outside.
+        equal("order of the states", -1.0, power_law(depths, states).exponent, 0.1),
+        equal("order of the gradients in the controls", -1.0, power_law(depths, slopes).exponent, 0.1),
         # Rounding.
-        equal("last adjoint - W_E (softmax - one-hot)", 0.0, terminal, 1e-12),
-        data={"hidden states": errors, "gradients in the controls": slope_errors},
+        equal("last adjoint - W_E (softmax - one-hot)", 0.0, terminal.max(), 1e-12),
+        data={"hidden states": list(states), "gradients in the controls": list(slopes)},
     )
 
 

@@ -15,9 +15,9 @@ STEPS = np.array([0.5, 1.0, 2.0])
 TIMES = np.linspace(0.0, 8.0, 17)
 
 
-def hemisphere_start() -> Particles:
+def hemisphere_start(seed: int) -> Particles:
     """Sixteen random tokens in dimension 32, reflected into one hemisphere."""
-    points = Particles.iid(Sphere(32), 16, key=0).points
+    points = Particles.iid(Sphere(32), 16, key=seed).points
     return Particles(Sphere(32), points.at[:, 0].set(jnp.abs(points[:, 0])))
 
 
@@ -28,13 +28,13 @@ def variance(mu: AbstractMeasure) -> Float[Array, ""]:
 
 
 @functools.cache
-def variances() -> Float[np.ndarray, "steps times"]:
+def variances(seed: int) -> Float[np.ndarray, "steps times"]:
     """The variance over time, for each step."""
     fields = [Normalised(SoftmaxAttention.isotropic(32, 1.0), NGPT(alpha)) for alpha in STEPS]
-    paths = [evolve(field, hemisphere_start(), TIMES, Adaptive(1e-10, 1e-12)) for field in fields]
+    paths = [evolve(field, hemisphere_start(seed), TIMES, Adaptive(1e-10, 1e-12)) for field in fields]
     return np.stack([np.asarray(path.map(variance)) for path in paths])
 
 
-def late_slopes() -> Float[np.ndarray, " steps"]:
+def late_slopes(seed: int) -> Float[np.ndarray, " steps"]:
     """The slope of the log variance between times 6 and 8, for each step."""
-    return np.log(variances()[:, 16] / variances()[:, 12]) / 2
+    return np.log(variances(seed)[:, 16] / variances(seed)[:, 12]) / 2

@@ -25,9 +25,9 @@ def measure_form(A: np.ndarray, V: np.ndarray, tokens: np.ndarray, positions: np
     return (kernel / kernel.sum(1, keepdims=True)) @ tokens @ V.T
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Look at one masked layer of six tokens at the positions i/6, and at a flow up to time 1."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     A, V = rng.normal(size=(2, 2, 2))
     tokens, attention = jnp.asarray(rng.normal(size=(N, 2))), SoftmaxAttention(A, V)
     sequence = Sequence(PLANE, tokens)
@@ -44,8 +44,9 @@ def run(size: Size = SMALL) -> Verdict:
     last = path.final
     return CLAIM.judge(
         equal("Jacobian blocks of later tokens, largest entry", 0.0, np.abs(jacobian[later]).max(), 0.0),  # exact
+        # Not zero: a weight below 1e-9 needs scores that are twenty apart.
         at_least(
-            "Jacobian blocks of earlier tokens, smallest norm", 1e-6, np.linalg.norm(jacobian[later.T], axis=(1, 2))
+            "Jacobian blocks of earlier tokens, smallest norm", 1e-9, np.linalg.norm(jacobian[later.T], axis=(1, 2))
         ),
         # The same sums in another order: rounding.
         equal("velocity against plain attention on x_1..x_i", prefixes, masked(tokens), 1e-12),

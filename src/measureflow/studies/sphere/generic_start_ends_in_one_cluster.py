@@ -48,9 +48,9 @@ def least_overlaps(model: type[AbstractAttention], starts: Float[Array, "k n 3"]
     return np.asarray(mus.points), overlaps
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Follow 10 random starts of 16 tokens for each beta and model, and one with 8 tokens at each of two poles."""
-    keys = jax.random.split(jax.random.key(0), 10)
+    keys = jax.random.split(jax.random.key(seed), 10)
     generic = jax.vmap(lambda key: Particles.iid(Sphere(3), 16, key=key).points)(keys)
     poles = jnp.tile(jnp.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), (8, 1))
     (last, sa), (usa_last, usa) = (

@@ -43,14 +43,14 @@ def by_flow(attention: SoftmaxAttention, mu: Particles, depth: int) -> Float[Arr
     return evolve(attention, mu, 0.1 * jnp.arange(depth + 1.0), Euler(0.1)).map(clustered_pairs)
 
 
-def shares(scheme, dim: int, betas: list[float], depth: int, batches: int) -> np.ndarray:
+def shares(scheme, dim: int, betas: list[float], depth: int, batches: int, seed: int) -> np.ndarray:
     """The share of clustered pairs over time for each beta, averaged over random starts of 32 tokens."""
 
     def one(beta, key):
         return scheme(SoftmaxAttention.isotropic(dim, beta), Particles.iid(Sphere(dim), 32, key=key), depth)
 
     over_starts = jax.vmap(one, in_axes=(None, 0))
-    keys = jax.random.split(jax.random.key(0), batches)
+    keys = jax.random.split(jax.random.key(seed), batches)
     return np.asarray(eqx.filter_jit(jax.vmap(over_starts, in_axes=(0, None)))(jnp.array(betas), keys).mean(1))
 
 
@@ -59,22 +59,25 @@ def jump_times(rising: np.ndarray) -> list[float]:
     return [float(np.interp(0.5, share, 0.1 * np.arange(len(share)))) for share in rising]
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Take steps of .1 on the sphere in dimensions 128 and 2 and count the pairs that have met."""
-    rising = shares(by_layers, 128, [1.0, 4.0], 80, 64)
-    flowing = shares(by_flow, 128, [1.0, 4.0], 80, size.pick(16, 64))
+    rising = shares(by_layers, 128, [1.0, 4.0], 80, 64, seed)
+    flowing = shares(by_flow, 128, [1.0, 4.0], 80, size.pick(16, 64), seed)
     # Four times the batches of the catalogue: 64 would leave a standard error of .012 in a window of .05.
-    flat = shares(by_layers, 2, [4.0], 150, 256)[0]
+    flat = shares(by_layers, 2, [4.0], 150, 256, seed)[0]
     plateau = flat[100::10]
     theory = equiangular.time_to(0.999, 32, np.array([1.0, 4.0]))
-    # .5 for the jump: random tokens are not quite orthogonal. .05 for shares: noise of the batches.
     return CLAIM.judge(
-        equal("jump times in d = 128, beta = 1, 4", theory, jump_times(rising), 0.5),
-        equal("jump times of the flow, beta = 1, 4", theory, jump_times(flowing), 0.5),
+        # Layers divide by |x + .1 v|, up to 1.1, and are late by .28 and .46; the mean over 64 starts scatters by .04. Tokens
+        # that are not quite orthogonal make the flow early by .07, and 16 starts scatter by .055.
+        equal("jump times in d = 128, beta = 1, 4", theory, jump_times(rising), 0.65),
+        equal("jump times of the flow, beta = 1, 4", theory, jump_times(flowing), 0.35),
         equal("shares at t = 5, 6, beta = 1", [0.0, 1.0], rising[0, [50, 60]], 0.05),
-        equal("shares at t = 7, 8, beta = 4", [0.074, 0.995], rising[1, [70, 80]], 0.05),
-        at_least("plateau in d = 2, beta = 4, t = 10 to 15, low", 0.42 - 0.05, plateau.min()),
-        at_most("plateau in d = 2, beta = 4, t = 10 to 15, high", 0.45 + 0.05, plateau.max()),
+        # Of the paper's 64 starts; means over so many scatter by .016 about .047 and by .008 about .99.
+        equal("shares at t = 7, 8, beta = 4", [0.074, 0.995], rising[1, [70, 80]], 0.08),
+        # Of the paper, .42 to .45; extremes over the window are .44 and .48 and scatter by .006.
+        at_least("plateau in d = 2, beta = 4, t = 10 to 15, low", 0.42, plateau.min(), slack=0.08),
+        at_most("plateau in d = 2, beta = 4, t = 10 to 15, high", 0.45, plateau.max(), slack=0.08),
         data={"rising": rising, "plateau": flat, "theory": np.asarray(theory)},
     )
 

@@ -1,8 +1,10 @@
 """Heads that have collapsed to one may split, although together they return: `H` decides, not `H_tr` alone."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.energies import AbstractEnergy
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
@@ -19,14 +21,27 @@ CLAIM = Claim(
 DECAY = 0.05
 
 
-def best_full_head(starts: int) -> jnp.ndarray:
-    """The best single head of F1 with ridge 0.05 from several starts."""
-    energy, rng = fixtures.f1() + Ridge(DECAY), np.random.default_rng(0)
+@eqx.filter_jit
+def value(energy: AbstractEnergy, heads: jnp.ndarray) -> jnp.ndarray:
+    """The energy of equal heads, as one program: operation by operation it takes seconds to compile."""
+    return energy(Particles(Euclidean(heads.shape[1]), heads))
+
+
+@eqx.filter_jit
+def last(energy: AbstractEnergy, heads: jnp.ndarray, end: jnp.ndarray) -> Particles:
+    """Heads after a time; two at the least, so that one program moves those that split and those that return."""
+    times = jnp.stack([jnp.zeros_like(end), end])
+    return evolve(Descent(energy), Particles(Euclidean(4), heads), times, Adaptive(1e-9, 1e-12)).final
+
+
+def best_full_head(starts: int, seed: int) -> jnp.ndarray:
+    """The best single head of F1 with ridge 0.05 from several starts, of which three in five lead to it."""
+    energy, rng = fixtures.f1() + Ridge(DECAY), np.random.default_rng(seed)
     found = [rest_point(energy, jnp.asarray(0.7 * rng.standard_normal(24))) for _ in range(starts)]
-    return min(found, key=lambda theta: float(energy(Particles(Euclidean(24), theta[None]))))
+    return min(found, key=lambda theta: float(value(energy, theta[None])))
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """F2 with scale two and ridge 0.1, and the best full head of F1 with ridge 0.05."""
     risk = fixtures.f2(2.0)
     energy = risk + Ridge(0.1)
@@ -37,15 +52,12 @@ def run(size: Size = SMALL) -> Verdict:
     trio = Particles(Euclidean(4), jnp.tile(rest[None], (3, 1)))
     spectrum = np.linalg.eigvalsh(np.asarray(matrix(translation, energy, trio)))
     expected = np.sort(np.r_[np.tile(found.splitting, 2), found.translation])
-    pair = Particles(Euclidean(4), jnp.stack([rest + v, rest - v]))
-    long = evolve(Descent(energy), pair, [0.0, 300.0], Adaptive(1e-8, 1e-10)).final
-    moved = evolve(
-        Descent(energy), Particles(Euclidean(4), (rest + 100 * v)[None]), [0.0, 20.0], Adaptive(1e-9, 1e-12)
-    ).final
+    long = last(energy, jnp.stack([rest + v, rest - v]), jnp.array(300.0))
+    moved = last(energy, jnp.tile(rest + 100 * v, (2, 1)), jnp.array(20.0))
     returned = float(jnp.linalg.norm(moved.points[0] - rest))
 
     f1 = fixtures.f1()
-    full, head = f1 + Ridge(DECAY), best_full_head(size.pick(6, 12))
+    full, head = f1 + Ridge(DECAY), best_full_head(size.pick(24, 48), seed)
     collapsed = Particles(Euclidean(24), head[None])
     split = stability(full, f1.heads, collapsed)
     w = 1e-4 * jnp.asarray(split.direction[0])
@@ -59,8 +71,13 @@ def run(size: Size = SMALL) -> Verdict:
         # Second order in the displacement.
         equal("growth of a split, F2", 0.144779, observed_rate(energy, rest, jnp.stack([v, -v]), (0.0, 10.0)), 1e-3),
         at_most("a translation of 0.1 has returned by t = 20", 1e-3, returned),
-        equal("risk of one head and of two, F2", [5.90436800, 5.89203735], [energy(mu), energy(long)], 1e-6),
-        equal("risk of the best full head, F1", 4.4117078632, full(collapsed), 1e-6),
+        equal(
+            "risk of one head and of two, F2",
+            [5.90436800, 5.89203735],
+            [value(energy, rest[None]), value(energy, long.points)],
+            1e-6,
+        ),
+        equal("risk of the best full head, F1", 4.4117078632, value(full, head[None]), 1e-6),
         equal("λ_min of H, F1", -0.307097, split.splitting[0], 1e-5),
         equal(
             "classified as splitting-unstable with two gauge zeros",

@@ -23,9 +23,9 @@ REASON = (
 FLIP = np.repeat([1.0, -1.0], [18, 6])
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """The radial part of the gradient at random heads and at their mirror images, and a long run."""
-    risk, rng = fixtures.f1(), np.random.default_rng(11)
+    risk, rng = fixtures.f1(), np.random.default_rng(seed + 11)
     mu = Particles(Euclidean(24), 0.7 * rng.standard_normal((size.pick(16, 64), 24)))
     heads = jnp.asarray(5 * rng.standard_normal((40, 24)))
     slope = eqx.filter_jit(lambda x: -GradientFlow(risk)(0.0, x, mu))
@@ -37,8 +37,10 @@ def run(size: Size = SMALL) -> Verdict:
         instead=(
             # Exact but for rounding: the two have opposite signs.
             equal("sum over a head and its mirror image", np.zeros(40), radial[0] + radial[1], 1e-12),
-            at_least("largest norm at t = 6 over the start", 1.5, norms[1] / norms[0]),
-            at_least("stiffness at t = 6 over the start", 50.0, stiffness(risk, final) / stiffness(risk, mu)),
+            # Confined heads would not grow. From 16 heads norms grow 2.4-fold and stiffness 20-fold, and their logarithms
+            # scatter by .15 and .7: four standard deviations from these bounds.
+            at_least("largest norm at t = 6 over the start", 1.2, norms[1] / norms[0]),
+            at_least("stiffness at t = 6 over the start", 1.5, stiffness(risk, final) / stiffness(risk, mu)),
         ),
         reason=REASON,
     )

@@ -10,6 +10,6 @@ TIMES = np.linspace(0.0, 0.5, 6)
 FIELD = Descent(fixtures.f1(), InverseTime(2.0))
 
 
-def heads(count: int) -> Particles:
-    """The first heads of a fixed draw."""
-    return Particles(Euclidean(24), 0.5 * np.random.default_rng(7).standard_normal((8192, 24))[:count])
+def heads(count: int, seed: int) -> Particles:
+    """The first heads of a draw."""
+    return Particles(Euclidean(24), 0.5 * np.random.default_rng(seed + 7).standard_normal((8192, 24))[:count])

@@ -35,9 +35,9 @@ def differences(a: np.ndarray, b: np.ndarray, h: float = 1e-4) -> np.ndarray:
     return gradient
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Take five random covariances in three dimensions and 30 unit steps from the first."""
-    factors = np.random.default_rng(0).normal(size=(5, 3, 3))
+    factors = np.random.default_rng(seed).normal(size=(5, 3, 3))
     covs = factors @ factors.mT + np.eye(3) / 2
     a, b = covs[:2]
     maps = jax.jit(lambda a: jnp.stack([bures_map(a, c) for c in covs]).mean(0))
@@ -54,7 +54,9 @@ def run(size: Size = SMALL) -> Verdict:
         equal("distance of variances 4 and 9", 1.0, bures([[4.0]], [[9.0]]), 1e-12),
         # Central differences with h = 1e-4 leave h^2.
         equal("gradient (I - T)/2", differences(a, b), (np.eye(3) - bures_map(a, b)) / 2, 1e-6),
-        at_most("rise of the objective in a step", 1e-12, np.diff(objective).max()),  # rounding of a sum of order ten
+        at_most(
+            "rise of the objective in a step", 0.0, np.diff(objective).max(), slack=1e-12
+        ),  # rounding of a sum of order ten
         at_most("ratio of residuals from step to step", 0.9, ratios),
         equal("residual after 30 steps", 0.0, jnp.linalg.norm(maps(steps[-1]) - jnp.eye(3)), 1e-10),
         equal("against the barycenter from another start", steps[-1], bures_barycenter(covs).cov, 1e-10),

@@ -27,14 +27,16 @@ def mean_distance(n: int, dim: int, repeats: int, rng: np.random.Generator) -> f
     return float(np.mean([wasserstein(Particles(space, x), Particles(space, y), 1) for x, y in pairs]))
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Fit the decay over 100 to 800 points; the line, where distances fluctuate as much as they measure, is repeated more."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     sizes = size.pick((100, 800), (100, 200, 400, 800))
-    repeats = {1: size.pick(100, 400), 2: size.pick(10, 40), 3: size.pick(4, 20), 6: size.pick(3, 20)}
+    repeats = {1: size.pick(250, 400), 2: size.pick(50, 100), 3: size.pick(6, 20), 6: size.pick(3, 20)}
     distances = {dim: [mean_distance(n, dim, repeats[dim], rng) for n in sizes] for dim in LAWS}
     found = {dim: slope(sizes, w) for dim, w in distances.items()}
-    # These sizes are small: boundaries steepen the decay, by up to .05 here, and the line has noise of .03.
+    # Distances scatter by .44, .13, .08 and .03 of their size in these dimensions, which leaves slopes of standard error .02
+    # or less; sizes are small, and boundaries steepen the decay by .03. One or two dimensions more are outside, two against
+    # three are not told apart.
     laws = {dim: slope(sizes, law(np.array(sizes, float))) for dim, law in LAWS.items()}
     checks = [equal(f"slope in dimension {dim}", laws[dim], found[dim], 0.1) for dim in LAWS]
     return CLAIM.judge(*checks, data=(sizes, distances))

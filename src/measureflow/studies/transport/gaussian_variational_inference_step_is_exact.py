@@ -16,9 +16,9 @@ CLAIM = Claim(
 STEPS = 300
 
 
-def run(size: Size = SMALL) -> Verdict:
+def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Take 300 steps of half the stable length towards a Gaussian in three dimensions."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     precision = axes @ np.diag([0.5, 1.0, 2.0]) @ axes.T  # L = 2, and V is convex with constant 1/2
     centre, step = jnp.asarray(rng.normal(size=3)), 0.5 / 2.0
@@ -36,7 +36,9 @@ def run(size: Size = SMALL) -> Verdict:
         equal("mean", target.mean, found.final.mean, 1e-10),
         equal("covariance", target.cov, found.final.cov, 1e-10),
         # The slowest axis contracts by 1 - h/2 in the mean, and so does the distance, to the target and from any start.
-        at_most("contraction of W_2 over each of 60 steps", 1 - 0.5 * step + 1e-9, np.array(errors[1:]) / errors[:-1]),
+        at_most(
+            "contraction of W_2 over each of 60 steps", 1 - 0.5 * step, np.array(errors[1:]) / errors[:-1], slack=1e-9
+        ),
         equal(
             "contraction of W_2 in the end", 1 - 0.5 * step, errors[60] / errors[59], 1e-3
         ),  # faster axes are still there
