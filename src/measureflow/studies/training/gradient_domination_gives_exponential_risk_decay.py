@@ -24,7 +24,7 @@ CLAIM = Claim(
 )
 RADIUS = 0.05
 CURVATURE = 0.226
-"""A lower bound for `Psi` at heads within the radius of the best one: it is .2329 there, and .2269 is the least in the ball."""
+"""A lower bound for `Psi` at heads within the radius of the best one: it is .2329 there, and .2265 is the least in the ball."""
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
