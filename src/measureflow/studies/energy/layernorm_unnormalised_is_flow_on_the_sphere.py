@@ -35,8 +35,8 @@ def found(
     """The velocities of both models and the energy of one cloud, as the library computes them."""
     mu = Particles(Sphere(3), points, weights)
     usa, sa = UnnormalisedAttention.isotropic(3, beta), SoftmaxAttention.isotropic(3, beta)
-    velocities = [mu.transport(lambda xs, field=field: field(0.0, xs, mu)).points for field in (usa, sa)]
-    return *velocities, InteractionEnergy(beta)(mu)
+    fast, slow = (mu.transport(lambda xs, field=field: field(0.0, xs, mu)).points for field in (usa, sa))
+    return fast, slow, InteractionEnergy(beta)(mu)
 
 
 def masses(x: np.ndarray, weights: np.ndarray, beta: np.ndarray) -> np.ndarray:

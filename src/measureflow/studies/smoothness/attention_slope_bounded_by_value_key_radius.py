@@ -117,7 +117,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     errors = (np.abs(measured - formula(*setting)).max((2, 3)) / limit).max(0)
     ratios = (np.linalg.norm(measured, 2, axis=(2, 3)) / limit).max(0)
     sharp = opposite_pairs(rng, radius[:10])
-    reached = np.linalg.norm(measure(*sharp), 2, axis=(2, 3)) / limits(*sharp[:3], radius[:10])
+    reached = np.linalg.norm(measure(*sharp), 2, axis=(2, 3)) / limits(sharp[0], sharp[1], sharp[2], radius[:10])
     return CLAIM.judge(
         # Central differences: the square of the step and rounding divided by it.
         *(equal(f"derivative - V Cov A, {kind}", 0.0, e, 1e-8) for kind, e in zip(KINDS, errors, strict=True)),

@@ -33,7 +33,7 @@ SHARES = np.linspace(0.0, 1.0, 21)
 def taught(theta: jnp.ndarray) -> HeadRisk:
     """The data of F1 with the predictions of a head as labels: for this risk the head is stationary."""
     risk = fixtures.f1()
-    logits = jax.jit(jax.vmap(lambda x: theory.features(x, *risk.heads.unfold(theta).values(), risk.unembedding)))
+    logits = jax.jit(jax.vmap(lambda x: theory.features(x, **risk.heads.unfold(theta), unembedding=risk.unembedding)))
     return HeadRisk(risk.tokens, jax.nn.softmax(logits(risk.tokens)), risk.unembedding, risk.heads)
 
 
