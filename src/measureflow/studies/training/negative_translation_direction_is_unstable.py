@@ -28,7 +28,9 @@ SIZE, DECAY, RATE = 1e-4, 0.1, 0.7
 def one_head_risk(theta: Float[Array, " D"], x: Float[Array, "S T d"], targets: Array, W: Array) -> Array:
     """The cross-entropy of a single head on all sequences, written out."""
     query, key, value = (theta[i : i + 6].reshape(3, 2) for i in (0, 6, 12))
-    kernel = jnp.exp(jnp.einsum("sti,ik,jk,suj->stu", x, query, key, x) / 2**0.5) * jnp.tri(x.shape[1])[None]
+    kernel = (
+        jnp.exp(jnp.einsum("sti,ik,jk,suj->stu", x, query, key, x) / 2**0.5) * jnp.tri(x.shape[1], dtype=x.dtype)[None]
+    )
     seen = (kernel / kernel.sum(2, keepdims=True)) @ x
     logits = seen @ value @ theta[18:].reshape(2, 3) @ W
     return jnp.sum(jnp.log(jnp.exp(logits).sum(-1)) - (targets * logits).sum(-1), axis=1).mean()
