@@ -2,6 +2,7 @@
 
 from typing import final
 
+import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
@@ -26,6 +27,6 @@ class MomentClosure(AbstractField):
             raise TypeError(
                 f"`MomentClosure` needs a `Gaussian`; got {type(mu).__name__}, which the field itself can move."
             )
-        rates = [mu.project(*part) for part in self.field.parts(t, mu)]
-        mean, root = (sum(rate[1:], start=rate[0]) for rate in zip(*rates, strict=True))
+        means, roots = zip(*(mu.project(*part) for part in self.field.parts(t, mu)), strict=True)
+        mean, root = jnp.stack(means).sum(0), jnp.stack(roots).sum(0)
         return mean[None] + mu.coordinates(xs) @ root.T

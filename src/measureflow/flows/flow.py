@@ -160,10 +160,14 @@ class Flow(AbstractFlow[Measure]):
         way, solver, start = self.way().coarser(), self.solver.second(), self.times[0]
         stops = start + jnp.asarray([0.0, *self.solver.pauses, 1.0], start.dtype) * (end - start)
         second = way.leg(self.field, self.start, start, stops, solver)
-        error, less = _distance(final, second, way.gain(self.solver)), self.start.coarser()
-        if less is None:
+        error, less, lesser = (
+            _distance(final, second, way.gain(self.solver)),
+            self.start.coarser(),
+            second.final.coarser(),
+        )
+        if less is None or lesser is None:
             return error
-        return error + _distance(second.final.coarser(), way.leg(self.field, less, start, stops, solver), 1.0)
+        return error + _distance(lesser, way.leg(self.field, less, start, stops, solver), 1.0)
 
 
 def evolve(

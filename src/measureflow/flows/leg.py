@@ -33,6 +33,7 @@ from measureflow.flows.trajectory import (
     Outcome,
     Trajectory,
 )
+from measureflow.measures import AbstractMeasure
 from measureflow.precision import exactly
 
 CHECKPOINTS = 32
@@ -141,7 +142,9 @@ def leg(
     )
 
 
-def _valid(mu: Measure, start: Float[Array, ""], times: Float[Array, " k"], solver: AbstractSolver) -> Bool[Array, ""]:
+def _valid(
+    mu: AbstractMeasure, start: Float[Array, ""], times: Float[Array, " k"], solver: AbstractSolver
+) -> Bool[Array, ""]:
     """What is checked with a sentence where numbers are there to look at, and here where they are traced."""
     settled, given = (jax.tree.leaves(eqx.filter(nu, eqx.is_inexact_array)) for nu in (mu.settle(), mu))
     off = largest([a - b for a, b in zip(settled, given, strict=True)])

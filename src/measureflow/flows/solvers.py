@@ -9,6 +9,7 @@ from typing import ClassVar, final
 
 import diffrax as dfx
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
@@ -166,7 +167,7 @@ class AbstractTolerance(AbstractSolver):
     def second(self) -> AbstractSolver:
         """Tighten by `TIGHTER`. A looser run would cost less, but where the leading terms of its error cancel, as they do for
         plain growth, it would say nothing of this one."""
-        return eqx.tree_at(lambda s: (s.rtol, s.atol), self, (self.rtol / TIGHTER, self.atol / TIGHTER))
+        return jax.tree.map(lambda tolerance: tolerance / TIGHTER, self)
 
     @property
     def gain(self) -> float:

@@ -118,7 +118,7 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         """The average of a function by quadrature, and that of its absolute value."""
         nodes, weights = self._rule()
         values, scale = integrand(self.place(nodes)), jnp.exp(self.log_mass)
-        return tuple(scale * jnp.tensordot(w, f, axes=1) for w, f in ((weights, values), (abs(weights), abs(values))))
+        return scale * jnp.tensordot(weights, values, 1), scale * jnp.tensordot(jnp.abs(weights), jnp.abs(values), 1)
 
     def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
         """The average of `e^{<Ax, y>}` over independent pairs in closed form; infinite where it has no bound."""

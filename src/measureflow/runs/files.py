@@ -29,7 +29,7 @@ def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
 def _check_size(file: str) -> None:
     """Refuse an archive that holds more than the memory that is free: a small one can expand a thousandfold."""
     with zipfile.ZipFile(file) as archive:
-        size = sum(item.file_size for item in archive.infolist())
+        size = float(sum(item.file_size for item in archive.infolist()))
     if (free := available()) is not None and size > free:
         raise ValueError(f"it holds {in_words(size)}, more than the {in_words(free)} of memory that are free")
 

@@ -6,7 +6,7 @@ import numpy as np
 from measureflow.measures import Particles
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.heads.balls import RISK, balls, optimum
-from measureflow.training import best_response, violations
+from measureflow.training import duality_gap, violations
 
 CLAIM = Claim(
     "Theorem 4.3 and (60): a measure is optimal exactly when its heads minimise Ψ, and ∫Ψdμ-minΨ bounds the excess risk.",
@@ -21,14 +21,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Fully corrective Frank-Wolfe, and random measures that are not optimal."""
     best, risk, space = optimum(size), RISK(), balls()
     scores = np.asarray(risk.variation(best.measure, best.measure.points))
-    rivals, bounds, negative, count = [], [], 0, size.pick(3, 10)
+    found, averages, negative, count = [], [], 0, size.pick(3, 10)
     for k in range(count):
-        mu = Particles.iid(space, 4, key=count * seed + k)
-        response = best_response(risk, mu, space, starts=32, steps=150)
-        on_support = risk.variation(mu, mu.points)
-        rivals.append(float(risk(mu)))
-        bounds.append(rivals[-1] - float(on_support.mean() - response.value))
-        negative += bool((violations(risk, mu, response.head) < 0).all())
+        mu = Particles(space, Particles.iid(space, 4, key=count * seed + k).points, jnp.array([0.55, 0.25, 0.15, 0.05]))
+        found.append(duality_gap(risk, mu, space, starts=32, steps=150))
+        on_support, least = risk.variation(mu, mu.points), risk.variation(mu, found[-1].offender[None])[0]
+        averages.append(float(mu.weights @ on_support - jnp.minimum(least, on_support.min())))
+        negative += bool((violations(risk, mu, found[-1].offender) < 0).all())
     return CLAIM.judge(
         # The sheet's bracket is 7.3e-7 wide; the linear oracle is multi-start, so the lower bound is heuristic.
         equal("least risk", PUBLISHED, best.risk, 1e-5),
@@ -38,7 +37,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_least("number of atoms", 2, len(best.measure.points)),
         # On the support all scores are least; atoms of small weight know it less well.
         at_most("spread of Ψ on the support, weighted", 1e-5, float(best.measure.weights @ (scores - scores.min()))),
-        equal("suboptimal measures that violate (60)", len(rivals), negative, 0),
-        at_most("lower bounds of suboptimal measures", np.full(len(bounds), best.risk), bounds),
-        at_least("their risks", np.full(len(rivals), best.lower_bound), jnp.array(rivals)),
+        equal("suboptimal measures that violate (60)", count, negative, 0),
+        # Averages over the measures with their weights, to rounding.
+        equal("their gaps", averages, [one.gap for one in found], 1e-9),
+        at_most("their lower bounds", np.full(count, best.risk), [one.lower_bound for one in found]),
+        at_least("their risks", np.full(count, best.lower_bound), [one.risk for one in found]),
     )

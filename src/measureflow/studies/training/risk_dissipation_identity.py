@@ -14,7 +14,7 @@ from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, draw_heads, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
-from measureflow.training import Descent, InverseTime, fixtures
+from measureflow.training import Descent, InverseTime, dissipation, fixtures
 from measureflow.training.chaos import wave
 
 CLAIM = Claim(
@@ -47,7 +47,7 @@ def balance(dt: float) -> Balance:
     def rates(mu):
         slope = -GradientFlow(risk)(0.0, mu.points, mu)
         tilt = jax.vmap(jax.grad(wave))(mu.points)
-        return mu.weights @ jnp.sum(slope**2, -1), mu.weights @ jnp.sum(tilt * slope, -1)
+        return dissipation(risk, mu), mu.weights @ jnp.sum(tilt * slope, -1)
 
     lost, moved = path.map(rates)
     speed = -2 * jax.vmap(profile)(path.times)

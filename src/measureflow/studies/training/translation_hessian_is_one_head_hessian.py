@@ -7,7 +7,7 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.training import fixtures
-from measureflow.training.perturbation import coupling, matrix, splitting
+from measureflow.training.perturbation import coupling, matrix, splitting, translation
 
 CLAIM = Claim(
     "Remark 7.7 and (59): H_tr=H+K with K>=0 is the Hessian of the one-head risk.",
@@ -20,7 +20,7 @@ def run(size: Size = SMALL) -> Verdict:
     """The first head of F1: derivatives of the gradient in the point and in the measure, and of the risk twice."""
     risk, theta = fixtures.f1(), fixtures.f1_heads(1)
     mu = Particles(Euclidean(24), theta)
-    H, K = (np.asarray(matrix(make, risk, mu)) for make in (splitting, coupling))
+    H, K, together = (np.asarray(matrix(make, risk, mu)) for make in (splitting, coupling, translation))
     one_head = np.asarray(jax.jit(jax.hessian(lambda x: risk(Particles(mu.space, x[None]))))(theta[0]))
 
     # K by its formula, J^T S(p) J summed over positions.
@@ -31,6 +31,7 @@ def run(size: Size = SMALL) -> Verdict:
     return CLAIM.judge(
         # Rounding.
         equal("H + K - Hessian of the one-head risk", 0.0, np.abs(H + K - one_head).max(), 1e-8),
+        equal("H_tr - Hessian of the one-head risk", 0.0, np.abs(together - one_head).max(), 1e-8),
         equal("K - E Σ J^T S J", 0.0, np.abs(K - formula).max(), 1e-8),
         at_least("least eigenvalue of K", 0.0, np.linalg.eigvalsh(K)[0], slack=1e-12),
     )
