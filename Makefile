@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check) -c constraints.txt
 
-.PHONY: demo test lint types pytest studies format constraints clean
+.PHONY: demo test lint types pytest studies mutants format constraints clean
 
 demo: .venv/runtime
 	$(BIN)/measureflow simulate
@@ -23,6 +23,9 @@ pytest: .venv/dev
 
 studies: .venv/runtime
 	$(BIN)/measureflow study run all --json studies.json
+
+mutants: .venv/dev
+	$(BIN)/python tests/mutants.py
 
 format: .venv/dev
 	$(BIN)/ruff check --fix .

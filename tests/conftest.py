@@ -20,6 +20,8 @@ from jaxtyping import install_import_hook
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Commands keep compiled programs on the disk, which for programs that run once costs more than it saves.
+jax.config.update("jax_enable_compilation_cache", False)
 
 # The hook stays in place for the whole session, because the package loads its floors when they are first used.
 install_import_hook("measureflow", "beartype.beartype")

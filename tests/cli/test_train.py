@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +87,13 @@ def test_bad_input_gets_a_sentence(capsys):
     assert "takes one run folder; got 2" in complaint(capsys, "certify", "one", "two")
     assert "`prove`: input should be a valid number" in complaint(capsys, "certify", "run", "--prove", "ten")
     assert "`prove`: input should be greater than 0" in complaint(capsys, "certify", "run", "--prove", "-1")
+    Path("latin.txt").write_bytes(b"\xe9" * 99)
+    Path("empty.txt").write_text("")
+    assert "'latin.txt' is not a text in UTF-8" in complaint(capsys, "heads", "--data", "latin.txt")
+    assert "at least 2 characters" in complaint(capsys, "heads", "--data", "empty.txt")
+    assert "would take 1e+300 steps" in complaint(capsys, "heads", "--step", "1e-300")
+    assert "`scale`: input should be less than" in complaint(capsys, "heads", "--scale", "1e300")
+    assert "of memory" in complaint(capsys, "heads", "--limit", str(10**12))
     assert "`friction` is for `optimiser` momentum" in complaint(capsys, "heads", "--friction", "2")
     assert "'tails' is not something to train" in complaint(capsys, "tails")
     assert "must be one of flow" in complaint(capsys, "heads", "--optimiser", "sdg")

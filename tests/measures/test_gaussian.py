@@ -368,6 +368,10 @@ def test_noise_on_a_singular_covariance_gets_a_sentence():
     flat = mf.Gaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(Exception, match="not singular"):
         flat.diffuse(0.1)
+    both = mf.GaussianMixture([0.5, 0.5], [[0.0, 0.0]] * 2, [np.eye(2), np.diag([1.0, 0.0])])
+    for measure in (flat, both):
+        with pytest.raises(ValueError, match="not singular"):
+            mf.Flow(mf.LinearAttention.isotropic(2), measure, [0.0, 1.0], noise=mf.Langevin(0.1))
 
 
 def test_noise_and_a_restoring_field_give_the_law_of_ornstein_and_uhlenbeck():

@@ -15,6 +15,7 @@ import measureflow as mf
 from measureflow.cli import main
 from measureflow.runs import InputError
 from measureflow.runs.commands import command
+from measureflow.runs.reading import check_inputs
 
 WORDS = {"n": 24, "time": 2.0, "frames": 9, "frames_per_leg": 3}
 SIMULATE = command("simulate")
@@ -207,7 +208,13 @@ def test_a_run_can_be_read_when_its_inputs_are_gone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("tokens.npz", points=np.eye(3))
     made = mf.runs.run("simulate", init="tokens.npz", layers=1, out="run")
+    check_inputs(made)
+    np.savez("tokens.npz", points=-np.eye(3))
+    with pytest.raises(InputError, match=r"was made with 'tokens.npz', which has changed since"):
+        check_inputs(made)
     Path("tokens.npz").unlink()
+    with pytest.raises(InputError, match=r"was made with 'tokens.npz', which is gone"):
+        check_inputs(made)
     assert mf.runs.open("run").config.init == "tokens.npz"
     assert mf.runs.open("run").final.points.shape == (3, 3)
     assert made.info["inputs"].keys() == {"tokens.npz"}

@@ -90,6 +90,9 @@ def in_folder(tmp_path, monkeypatch):
     np.save("flat.npy", np.ones(3))
     np.savez("B.npz", B=np.eye(3))
     np.savez("A2.npz", A=np.eye(2))
+    np.savez("zero.npz", points=np.zeros((2, 3)))
+    np.savez("flat.npz", mean=np.zeros(2), cov=np.diag([1.0, 0.0]))
+    (tmp_path / "empty.csv").write_text("")
     np.savez("complex.npz", points=np.eye(3) * 1j)
     np.savez("two.npz", A=np.ones((2, 3, 3)), V=np.eye(3))
     np.savez("rows.npz", Q=np.ones((2, 3)), K=np.ones((3, 3)))
@@ -103,6 +106,12 @@ def in_folder(tmp_path, monkeypatch):
 
 
 BAD_FILES = {
+    "no numbers at all": ({"init": "empty.csv"}, "Cannot read numbers from 'empty.csv'"),
+    "no direction": ({"init": "zero.npz", "space": "euclidean", "norm": "pre"}, "token 0 is zero, which has none"),
+    "noise on a line": (
+        {"init": "flat.npz", "measure": "gaussian", "noise": 0.1, "solver": "euler", "dt": 0.1},
+        "`cov` that is not singular",
+    ),
     "complex tokens": ({"init": "complex.npz"}, "points is complex and would lose its imaginary part"),
     "one V for two heads": ({"matrices": "two.npz"}, "one matrix of each kind for each head; got 2 in A, 1 in V"),
     "other rows": ({"matrices": "rows.npz"}, "Q and K are compared, so they have as many rows; got 2 and 3"),

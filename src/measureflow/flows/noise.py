@@ -47,6 +47,7 @@ class Langevin(AbstractNoise):
         to diffuse follows the Fokker-Planck equation, which needs neither a key nor a particular solver.
         """
         if isinstance(mu, AbstractDiffusive):
+            mu.admit_noise()
             return fokker_planck(mu, self.temperature, solver)
         if not isinstance(mu, AbstractCloud):
             raise TypeError(f"`noise` moves tokens and measures that diffuse; got {type(mu).__name__}.")

@@ -97,6 +97,9 @@ class AbstractMeasure(eqx.Module):
 class AbstractDiffusive(AbstractMeasure):
     """A measure that knows its rate under noise, the Fokker-Planck equation."""
 
+    def admit_noise(self) -> None:
+        """Refuse, with a sentence, a measure for which the rate has no bound; most have one."""
+
     @abc.abstractmethod
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AbstractDiffusive":
         """The rate of its numbers under the heat equation with generator `temperature` times the Laplacian."""

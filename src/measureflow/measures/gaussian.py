@@ -221,6 +221,11 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         plain = Gaussian(jnp.zeros_like(self.mean), jnp.zeros_like(self.root), second_rule)
         return eqx.tree_at(_leaves, plain, _leaves(self))
 
+    def admit_noise(self) -> None:
+        """Refuse a singular covariance, also of one of several stacked."""
+        if checks.concrete(self.root) and (np.linalg.matrix_rank(np.asarray(self.root)) < self.root.shape[-1]).any():
+            raise ValueError(SINGULAR)
+
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "Gaussian":
         """The rate under the heat equation with generator `T` times the Laplacian: `Σ' = 2T I`, so `R' = T R^{-T}`.
 

@@ -148,6 +148,10 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """The same law with the second opinion of its quadrature."""
         return self._with(self._each(lambda part: part.coarser()))
 
+    def admit_noise(self) -> None:
+        """Refuse a component with a singular covariance."""
+        self.parts.admit_noise()
+
     def diffuse(self, temperature: Real[ArrayLike, ""]) -> "GaussianMixture":
         """The rate under the heat equation with generator `T` times the Laplacian, which widens each component alone."""
         return self._with(self._each(lambda part: part.diffuse(temperature)))

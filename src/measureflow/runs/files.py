@@ -1,6 +1,7 @@
 """Numbers in files."""
 
 import hashlib
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -20,8 +21,10 @@ def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
                     return {name: _real(name, held[name]) for name in held.files}
             case ".npy":
                 return _real("it", np.load(file))
-            case _:
-                return np.loadtxt(file, delimiter="," if Path(file).suffix == ".csv" else None, ndmin=2)
+            case suffix:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")  # a file without numbers is only warned of
+                    return np.loadtxt(file, delimiter="," if suffix == ".csv" else None, ndmin=2)
     except Exception as error:
         raise InputError(f"Cannot read numbers from {file!r}: {str(error).rstrip('.')}.") from None
 

@@ -37,7 +37,7 @@ class HeadTraining(Settings):
     friction: Positive = Field(1.0, description="friction of momentum")
     memory: Positive = Field(0.1, description="time over which Adam averages gradients; ten times it for squares")
     beta: Positive = Field(100.0, description="inverse temperature of langevin")
-    scale: Positive = Field(0.5, description="standard deviation of the initial parameters")
+    scale: Positive = Field(0.5, le=1e6, description="standard deviation of the initial parameters")
     dim: PositiveInt = Field(16, description="coordinates of a character, for text")
     head_dim: PositiveInt = Field(4, description="size of queries, keys and values, for text")
     length: PositiveInt = Field(32, description="characters in a window, for text")

@@ -2,11 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from measureflow import sums
 from measureflow.fields import MomentClosure, SinkhornAttention
 from measureflow.flows import AbstractFlow, Flow, Layers
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs import sizes
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.measures.base import Look
@@ -32,6 +33,7 @@ def job_of(config: Simulation) -> SimulationJob:
     word = MEASURES.choose(config)
     try:
         start = word.start(config)
+        _check_directions(config, start)
         field, energy = field_of(config, start.space.dim)
         flow = _flow(config, MomentClosure(field) if config.closure else field, start)
     except InputError:
@@ -54,6 +56,14 @@ def job_of(config: Simulation) -> SimulationJob:
         verify=config.verify,
         look=look,
     )
+
+
+def _check_directions(config: Simulation, start: AbstractMeasure) -> None:
+    """Refuse tokens at the origin, where a norm has no direction to keep."""
+    if config.norm != "none" and isinstance(start, AbstractCloud):
+        zero = np.flatnonzero(~np.asarray(start.points).any(axis=1))
+        if len(zero):
+            raise InputError(f"`norm` {config.norm} needs directions, and token {zero[0]} is zero, which has none.")
 
 
 def _flow(config: Simulation, field, start: AbstractMeasure) -> AbstractFlow:

@@ -50,8 +50,10 @@ class Text(eqx.Module):
     alphabet: str = eqx.field(static=True)
 
     def __init__(self, text: str | Path, length: int, heads: AbstractHeads, *, key: PRNGKeyArray | int = 0):
-        words = text.read_text() if isinstance(text, Path) else text
-        if length < 1 or len(words) <= length:
+        words = _read(text) if isinstance(text, Path) else text
+        if len(words) < 2:
+            raise ValueError(f"`text` must have at least 2 characters, one of which comes next; it has {len(words)}.")
+        if not 1 <= length < len(words):
             raise ValueError(f"`length` must be between 1 and {len(words) - 1}, less than the text has; got {length}.")
         self.alphabet = "".join(sorted(set(words)))
         index = {c: i for i, c in enumerate(self.alphabet)}
@@ -86,3 +88,12 @@ class Text(eqx.Module):
         places = starts[:, None] + jnp.arange(self.length + 1)[None, :]
         codes = self.codes[places]
         return HeadRisk(self.embed(codes[:, :-1]), codes[:, 1:], self.unembedding, self.heads, reduction="mean")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"`text`: {str(file)!r} is not a text in UTF-8: {error.reason} at byte {error.start}."
+        ) from None

@@ -1,0 +1,168 @@
+"""Planted bugs: one line of the physics is changed at a time, and what must notice is run. `make mutants`; not part of CI.
+
+Each mutant is a file, what is replaced, by what, and the test or study that must turn red. A mutant that nothing notices is
+printed, and the exit code is 1. `python tests/mutants.py WORD...` tries those whose file or check holds a word.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+MOST_SECONDS = 600
+
+
+class Mutant(NamedTuple):
+    """A line to change, and who must see it: a study by its id, or a test by its address."""
+
+    file: str
+    old: str
+    new: str
+    seen_by: str
+
+
+SOFTMAX = "return mu.attend(xs @ self.interaction.T).mean @ self.value.T"
+HARDMAX = "return mu.farthest(xs @ self.interaction.T, self.tie) @ self.value.T"
+GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
+MUTANTS = [
+    # Three that once escaped every study and test.
+    Mutant(
+        "training/certificates.py",
+        "gap = float(mu.weights @ on_support",
+        "gap = float(on_support.mean()",
+        "minimiser-support-condition-and-duality-gap",
+    ),
+    Mutant("theory/gaussian.py", "return V @ A + A.T @ V.T", "return V @ A + A.T @ V", "tests/theory/test_gaussian.py"),
+    Mutant("fields/rescaled.py", "(growth.T @ A @ growth)", "(growth @ A @ growth)", "tests/fields/test_attention.py"),
+    # Averages over Gaussians, and what errors are made of.
+    Mutant("measures/gaussian.py", "- jnp.log(jnp.diag(C)).sum()", "", "tests/measures/test_gaussian.py"),
+    Mutant("measures/gaussian.py", "jnp.exp(log_mass - self.log_mass) *", "", "tests/measures/test_gaussian.py"),
+    Mutant("measures/gaussian.py", "spread @ self.root.T)", "spread @ self.root)", "tests/measures/test_gaussian.py"),
+    Mutant("flows/solvers.py", "return 1 - 1 / TIGHTER", "return TIGHTER", "tests/flows/test_flow.py"),
+    Mutant("flows/flow.py", "difference / gain + moved", "difference / gain", "tests/flows/test_flow.py"),
+    Mutant("flows/flow.py", "return error + _distance(", "return error + 0 * _distance(", "tests/flows/test_flow.py"),
+    # Attention.
+    Mutant(
+        "fields/attention.py", HARDMAX, HARDMAX.replace("n.T,", "n,"), "negative-key-query-contracts-hardmax-to-zero"
+    ),
+    Mutant(
+        "fields/attention.py", HARDMAX, HARDMAX.replace("xs", "-xs"), "negative-key-query-contracts-hardmax-to-zero"
+    ),
+    Mutant("fields/attention.py", SOFTMAX, SOFTMAX.replace("mu.a", "-mu.a"), "negative-value-matrix-contracts-to-zero"),
+    Mutant("fields/attention.py", SOFTMAX, SOFTMAX.replace("xs", "xs / 2"), "negative-value-matrix-contracts-to-zero"),
+    Mutant(
+        "fields/attention.py",
+        SOFTMAX,
+        SOFTMAX.replace("interaction.T", "interaction"),
+        "attention-slope-bounded-by-value-key-radius",
+    ),
+    Mutant(
+        "fields/attention.py",
+        SOFTMAX,
+        SOFTMAX.replace("value.T", "value"),
+        "attention-slope-bounded-by-value-key-radius",
+    ),
+    Mutant(
+        "fields/attention.py",
+        "return jnp.exp(seen.log_mass)[:, None] * seen.mean @",
+        "return seen.mean @",
+        "layernorm-unnormalised-is-flow-on-the-sphere",
+    ),
+    Mutant(
+        "fields/attention.py",
+        "seen.attend(2 * xs @ self.query.T",
+        "seen.attend(xs @ self.query.T",
+        "attention-slope-bounded-by-value-key-radius",
+    ),
+    Mutant(
+        "measures/cloud.py",
+        "self.engine.attend(covectors, self.points, self.log_weights)",
+        "self.engine.attend(covectors, self.points, 0 * self.log_weights)",
+        "negative-value-matrix-contracts-to-zero",
+    ),
+    Mutant("fields/sinkhorn.py", "attend(y @ A)", "attend(y @ A.T)", "attention-slope-bounded-by-value-key-radius"),
+    Mutant("fields/rescaled.py", GROWN, GROWN.replace(").T)", "))"), "good-triple-gives-at-most-three-hyperplanes"),
+    Mutant("fields/rescaled.py", GROWN, GROWN.replace("(xs", "(-xs"), "good-triple-gives-at-most-three-hyperplanes"),
+    Mutant("fields/heads.py", "@ self.W.T", "@ self.W", "gaussian-closure-survives-affine-feed-forward"),
+    # Energies and spaces.
+    Mutant(
+        "energies/base.py",
+        "return -jax.grad(lambda points",
+        "return jax.grad(lambda points",
+        "negative-translation-direction-is-unstable",
+    ),
+    Mutant(
+        "spaces/sphere.py", "return v - jnp.vdot(x, v) * x", "return v", "layernorm-unnormalised-is-flow-on-the-sphere"
+    ),
+    # Training.
+    Mutant(
+        "training/certificates.py",
+        "jnp.sum(descent(energy, mu) ** 2, -1))",
+        "jnp.sum(descent(energy, mu) ** 2, -1) / 2)",
+        "risk-dissipation-identity",
+    ),
+    Mutant("training/dynamics.py", "FACTOR = 2.0", "FACTOR = 1.0", "orbit-converges-to-the-stationary-set"),
+    Mutant(
+        "training/risk.py",
+        "self.shares[chosen] * (count / size)",
+        "self.shares[chosen]",
+        "mean-field-gradient-is-n-times-head-gradient",
+    ),
+    Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
+    Mutant(
+        "transport/distances.py",
+        "** (1 / p)",
+        "",
+        "empirical-rate-sees-pieces-and-intrinsic-dimension",
+    ),
+]
+
+
+def seen(mutant: Mutant) -> bool:
+    """Whether what must notice a mutant does."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "src", Path(folder, "src"))
+        file = Path(folder, "src", "measureflow", mutant.file)
+        text = file.read_text()
+        if mutant.old not in text or mutant.old == mutant.new:
+            raise SystemExit(f"{mutant.file} has no {mutant.old!r} to change: the list of mutants is out of date.")
+        file.write_text(text.replace(mutant.old, mutant.new))
+        test = mutant.seen_by.startswith("tests/")
+        study = f"import sys; from measureflow.cli import main; sys.exit(main(['study', 'run', {mutant.seen_by!r}]))"
+        command = (
+            ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(ROOT / mutant.seen_by)]
+            if test
+            else ["-c", study]
+        )
+        environment = os.environ | {"PYTHONPATH": str(Path(folder, "src")), "JAX_PLATFORMS": "cpu"}
+        done = subprocess.run(
+            [sys.executable, *command],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+    return done.returncode == 1
+
+
+def main(words: list[str]) -> int:
+    """Try the mutants and say which escaped."""
+    chosen = [one for one in MUTANTS if not words or any(word in one.file or word in one.seen_by for word in words)]
+    escaped = []
+    for k, mutant in enumerate(chosen, 1):
+        found = seen(mutant)
+        print(
+            f"{k:3d} of {len(chosen)}  {'seen' if found else 'ESCAPED'}  {mutant.file}: {mutant.new!r} by {mutant.seen_by}"
+        )
+        escaped += [] if found else [mutant]
+    print(f"{len(chosen) - len(escaped)} of {len(chosen)} planted bugs were seen.")  # noqa: T201
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
