@@ -156,9 +156,8 @@ def main(words: list[str]) -> int:
     escaped = []
     for k, mutant in enumerate(chosen, 1):
         found = seen(mutant)
-        print(
-            f"{k:3d} of {len(chosen)}  {'seen' if found else 'ESCAPED'}  {mutant.file}: {mutant.new!r} by {mutant.seen_by}"
-        )
+        word = "seen" if found else "ESCAPED"
+        print(f"{k:3d} of {len(chosen)}  {word}  {mutant.file}: {mutant.new!r} by {mutant.seen_by}", flush=True)  # noqa: T201
         escaped += [] if found else [mutant]
     print(f"{len(chosen) - len(escaped)} of {len(chosen)} planted bugs were seen.")  # noqa: T201
     return 1 if escaped else 0
