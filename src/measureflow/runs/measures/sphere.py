@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from measureflow.runs.simulation import Simulation
 
 
-SQUARES, CUBES = 4e4, 60.0
-"""Numbers held at once, measured at degrees 64 and 128."""
+LEAST, SQUARES, CUBES = 6e7, 2e4, 10.0
+"""Numbers held at once: runs of degree 64 and 128 took 1.2 and 3.1 GB."""
 
 
 class SphereWord(AbstractDensityWord):
@@ -36,7 +36,7 @@ class SphereWord(AbstractDensityWord):
 
     def numbers(self, config: "Simulation") -> float:
         """Frames and stages, like the square of the degree, and tables of harmonics in every program, like its cube."""
-        return SQUARES * config.modes**2.0 + CUBES * config.modes**3.0
+        return LEAST + SQUARES * config.modes**2.0 + CUBES * config.modes**3.0
 
     def start(self, config: "Simulation") -> "SphereDensity":
         """The density of a law, or that of a file."""
