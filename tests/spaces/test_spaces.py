@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
+from measureflow import checks
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +75,15 @@ def test_sphere_distance_keeps_its_digits_at_small_angles():
 
 @pytest.mark.parametrize(("make", "words"), [(lambda: mf.Sphere(1), "Sphere(2)"), (lambda: mf.Euclidean(0), "got 0")])
 def test_too_few_coordinates_are_refused_with_a_remedy(make, words):
-    with pytest.raises(ValueError, match="coordinate") as caught:
+    with pytest.raises(ValueError, match="`dim` must be a whole number") as caught:
         make()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("dim", [2.5, True, 1])
+def test_coordinates_are_counted_in_whole_numbers(dim):
+    with pytest.raises(ValueError, match=f"`dim` must be a whole number, at least 2; got {dim}"):
+        checks.count("dim", dim, 2)
 
 
 def test_on_the_boundary_of_a_ball_a_velocity_loses_only_its_outward_part():

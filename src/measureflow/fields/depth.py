@@ -1,7 +1,7 @@
 """Weights that change with depth: layer by layer, on a schedule, or as any function of time."""
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -18,10 +18,14 @@ from measureflow.measures import AbstractMeasure
 
 
 class AbstractSwitching(eqx.Module):
-    """Something that changes abruptly in time; solvers land on its `jumps`, which are known `until` a time."""
+    """Something that changes abruptly in time; solvers land on its `jumps`."""
 
     jumps: eqx.AbstractVar[Float[Array, " k"]]
-    until: eqx.AbstractVar[Float[Array, ""] | float]
+
+    @property
+    def until(self) -> Float[Array, ""] | float:
+        """The time up to which it is known."""
+        return jnp.inf
 
 
 @final
@@ -30,7 +34,6 @@ class Layered(AbstractField, AbstractSwitching):
 
     fields: AbstractField
     count: int = eqx.field(static=True)
-    until: ClassVar[float] = float("inf")
 
     def __init__(self, fields: Sequence[AbstractField]):
         self.fields = stacked("fields", fields)
@@ -61,7 +64,7 @@ class Schedule(AbstractField, AbstractSwitching):
     fields: AbstractField
     jumps: Float[Array, " k"]
     order: Int[Array, " turns"]
-    until: Float[Array, ""] | float
+    end: Float[Array, ""] | None
 
     def __init__(
         self,
@@ -75,7 +78,12 @@ class Schedule(AbstractField, AbstractSwitching):
         self.order = jnp.arange(len(fields)) if order is None else jnp.asarray(order)
         checks.shaped("switches", self.jumps, (len(self.order) - 1,), "There is one switch between two turns.")
         checks.increasing("switches", self.jumps)
-        self.until = jnp.inf if until is None else checks.floating(until)
+        self.end = None if until is None else checks.floating(until)
+
+    @property
+    def until(self) -> Float[Array, ""] | float:
+        """The time up to which turns are known."""
+        return jnp.inf if self.end is None else self.end
 
     @staticmethod
     def periodic(fields: Sequence[AbstractField], period: float, until: float) -> "Schedule":

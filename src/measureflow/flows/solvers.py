@@ -21,7 +21,7 @@ from measureflow.flows.stepping import ClassicRK4, EvenSteps, Resolved, largest
 TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-5, 1e-6)}
 """Relative and absolute tolerance by precision; in float32 a tighter one costs steps and gains nothing."""
 
-MOST_STEPS = 20_000
+MOST_STEPS = 100_000
 """Steps between two frames after which a flow is given up: a field that chatters would never end."""
 TIGHTER = 4.0
 """How much the tolerances of the second run are smaller: a third more steps for what is left of the error to be small."""

@@ -156,7 +156,7 @@ RISKS = Table(
 
 TOLERANCE = {
     "rtol": Option(Positive | None, None, "tolerance of the adaptive solvers; 1e-8 unless given"),
-    "most_steps": Option(PositiveInt, 20_000, "steps between two frames after which a run is given up"),
+    "most_steps": Option(PositiveInt, 100_000, "steps between two frames after which a run is given up"),
 }
 STEP = {"dt": Option(Positive | None, None, "step of the fixed-step solvers")}
 SOLVERS = Table(

@@ -29,7 +29,7 @@ def final_order(beta: float, share: float, concentration: float, time: float) ->
     """The order left after a time, from a von Mises density, at a share of the threshold."""
     mu = CircleDensity.from_function(lambda t: circle.von_mises(t, concentration), MODES)
     field = share * noise.threshold(beta) * UnnormalisedAttention.isotropic(2, beta)
-    path = evolve(field, mu, [0.0, time], Adaptive(1e-6), noise=Langevin(TEMPERATURE))
+    path = evolve(field, mu, [0.0, time], Adaptive(1e-6, most_steps=10**6), noise=Langevin(TEMPERATURE))
     return float(jnp.where(path.outcome.ok, order_parameter(path.final), jnp.nan))
 
 
