@@ -36,7 +36,7 @@ def test_the_gap_averages_over_the_measure_with_its_weights():
     certificate = training.duality_gap(RISK, mu, BALLS, **SEARCH)
     score = eqx.filter_jit(RISK.variation)
     scores, lowest = np.asarray(score(mu, points)), float(score(mu, certificate.offender[None])[0])
-    assert np.ptp(scores) > 0.1
+    assert np.ptp(scores) > 0.05
     assert certificate.gap == pytest.approx(float(weights @ scores) - min(lowest, scores.min()), rel=1e-9)
 
 
