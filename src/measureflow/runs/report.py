@@ -43,7 +43,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield from run.command.rows(run)
     stats = run.stats
     if "error" in stats:
-        yield "error estimate", f"{stats['error']:.2g} in the final numbers"
+        yield "error estimate", f"{stats['error']:.2g} in the final numbers: steps, resolution and sums"
     if "marginal_error" in stats:
         yield "marginal error", f"{stats['marginal_error']:.2g} of the Sinkhorn kernel"
     if "tokens" in stats:

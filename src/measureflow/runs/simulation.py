@@ -68,7 +68,7 @@ class Simulation(Settings):
     frames: int = Field(121, ge=2, description="number of frames to keep")
     frames_per_leg: PositiveInt = Field(11, description="frames computed and saved at once; part of what is computed")
     tolerance: v.Positive = Field(0.1, description="tokens closer than this, in geodesic distance, share a cluster")
-    verify: bool = Field(True, description="run again with longer steps to estimate the error")
+    verify: bool = Field(True, description="run again with other steps, and less resolution, to estimate the error")
     movie: bool = Field(False, description="also write movie.gif")
 
     if TYPE_CHECKING:
