@@ -22,7 +22,7 @@ class InteractionEnergy(AbstractEnergy):
     beta: Float[Array, ""] = eqx.field(converter=checks.floating)
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
-        """Half the average of the first variation, since the energy is quadratic in the measure."""
+        """The average over all pairs, which some measures have in closed form, and the regular part at `beta = 0`."""
         mean = mu.integrate(lambda xs: xs)
         beta, identity = self.beta.astype(mean.dtype), jnp.eye(len(mean), dtype=mean.dtype)
         flat = beta == 0

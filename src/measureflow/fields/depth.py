@@ -116,16 +116,19 @@ class Varying(AbstractField):
 
 def jumps(field: AbstractField) -> Float[Array, " k"]:
     """All times at which a field or a part of it changes abruptly."""
-    parts = jax.tree.leaves(field, is_leaf=lambda part: isinstance(part, AbstractSwitching))
-    found = [part.jumps for part in parts if isinstance(part, AbstractSwitching)]
+    found = [part.jumps for part in _switching(field)]
     return jnp.sort(jnp.concatenate(found)) if found else jnp.zeros(0)
 
 
 def until(field: AbstractField) -> float:
     """The time up to which a field and all its parts are known."""
-    parts = jax.tree.leaves(field, is_leaf=lambda part: isinstance(part, AbstractSwitching))
-    found = [part.until for part in parts if isinstance(part, AbstractSwitching) and checks.concrete(part.until)]
+    found = [part.until for part in _switching(field) if checks.concrete(part.until)]
     return min(map(float, found), default=float("inf"))
+
+
+def _switching(field: AbstractField) -> list[AbstractSwitching]:
+    parts = jax.tree.leaves(field, is_leaf=lambda part: isinstance(part, AbstractSwitching))
+    return [part for part in parts if isinstance(part, AbstractSwitching)]
 
 
 def at_layer(field: AbstractField, k: Int[Array, ""] | int) -> AbstractField:

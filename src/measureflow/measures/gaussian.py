@@ -219,7 +219,7 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
     def coarser(self) -> "Gaussian":
         """The same law with the second opinion of its quadrature."""
         plain = Gaussian(jnp.zeros_like(self.mean), jnp.zeros_like(self.root), second_rule)
-        return eqx.tree_at(_leaves, plain, _leaves(self))
+        return eqx.tree_at(leaves, plain, leaves(self))
 
     def admit_noise(self) -> None:
         """Refuse a singular covariance, also of one of several stacked."""
@@ -343,14 +343,15 @@ def _differ(values: Array, fitted: Array, variation: Array) -> Bool[Array, ""]:
     return jnp.abs(values - fitted).max() > allowed
 
 
-def _leaves(mu: Gaussian):
+def leaves(mu: Gaussian):
+    """What moves, and the mass."""
     return mu.mean, mu.root, mu.log_mass
 
 
 def disagreement(mu: Gaussian, rates: Gaussian, others: Gaussian) -> Float[Array, ""]:
     """How far the rates by one rule are from those by another, as a part of their size; rounding of the law is no size."""
-    (mean, root, _), numbers = _leaves(rates), jnp.concatenate([mu.mean.ravel(), mu.root.ravel()])
-    off = [jnp.abs(a - b).max() for a, b in zip(_leaves(rates), _leaves(others), strict=True)]
+    (mean, root, _), numbers = leaves(rates), jnp.concatenate([mu.mean.ravel(), mu.root.ravel()])
+    off = [jnp.abs(a - b).max() for a, b in zip(leaves(rates), leaves(others), strict=True)]
     least = 1e3 * jnp.finfo(numbers.dtype).eps * jnp.abs(numbers).max()
     return jnp.stack(off).max() / jnp.maximum(jnp.maximum(jnp.abs(mean).max(), jnp.abs(root).max()), least)
 

@@ -27,6 +27,7 @@ from measureflow.measures.gaussian import (
     Gaussian,
     Velocity,
     disagreement,
+    leaves,
     square_root,
 )
 from measureflow.measures.particles import Particles
@@ -53,7 +54,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         roots = jnp.stack([square_root(f"covs[{i}]", cov.astype(dtype)) for i, cov in enumerate(covs)])
         log_weights = jax.nn.log_softmax(jnp.log(weights.astype(dtype)))
         plain = Gaussian(jnp.zeros(d, dtype), jnp.zeros((d, d), dtype))
-        self.parts = eqx.tree_at(_leaves, plain, (means.astype(dtype), roots, log_weights))
+        self.parts = eqx.tree_at(leaves, plain, (means.astype(dtype), roots, log_weights))
 
     @property
     def weights(self) -> Float[Array, "*frames k"]:
@@ -173,10 +174,6 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
 
     def _with(self, parts: Gaussian) -> "GaussianMixture":
         return eqx.tree_at(lambda mu: mu.parts, self, parts)
-
-
-def _leaves(mu: Gaussian):
-    return mu.mean, mu.root, mu.log_mass
 
 
 @eqx.filter_jit

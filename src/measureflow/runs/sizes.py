@@ -1,6 +1,7 @@
 """How much memory a run would take, and how much there is: what does not fit is refused before anything is allocated.
 
-Estimates are measured ones, within a factor of two or so; they only have to tell what a machine can do from what it cannot.
+Estimates are rough, measured for tokens and for densities on the sphere and counted for the others; they only have to tell what
+a machine can do from what it cannot.
 """
 
 import os

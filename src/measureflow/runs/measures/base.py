@@ -56,7 +56,7 @@ class AbstractMeasureWord(abc.ABC):
         return []
 
     def numbers(self, config: "Simulation") -> float:
-        """About how many numbers a run holds in memory at once, measured within a factor of two or so."""
+        """About how many numbers a run holds in memory at once: a rough count."""
         return 0.0
 
     @abc.abstractmethod
