@@ -17,8 +17,13 @@ from jaxtyping import Array, Float, Real
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField, Part
+from measureflow.fields.matrices import Map, Matrix, Multiple, matrix
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.sums.base import declared
+
+
+def _scalar(number: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    return jnp.asarray(number, jnp.result_type(float))
 
 
 class AbstractSelfAttention(AbstractField):
@@ -35,11 +40,11 @@ class AbstractAttention(AbstractSelfAttention):
     `V` may have fewer rows than columns when `MultiHead` projects the heads back.
     """
 
-    interaction: eqx.AbstractVar[Float[Array, "d d"]]
-    value: eqx.AbstractVar[Float[Array, "k d"]]
+    interaction: eqx.AbstractVar[Matrix]
+    value: eqx.AbstractVar[Map]
 
     def __check_init__(self):
-        d = jnp.shape(self.interaction)[-1]
+        d = self.interaction.shape[-1] if self.interaction.shape else 0
         checks.shaped("interaction", self.interaction, (d, d), "Scores <Ax, y> need a square matrix; A = K^T Q.")
         checks.shaped("value", self.value, ("k", d), "The value matrix acts on tokens of the size of `interaction`.")
         checks.finite("interaction", self.interaction)
@@ -48,8 +53,7 @@ class AbstractAttention(AbstractSelfAttention):
     @classmethod
     def isotropic(cls, dim: int, beta: Real[ArrayLike, ""] = 1.0) -> "AbstractAttention":
         """The model of the sphere papers: scores `beta <x, y>` and values as they are."""
-        identity = jnp.eye(dim)
-        return cls(checks.floating(beta).astype(identity.dtype) * identity, identity)
+        return cls(Multiple(_scalar(beta), dim), Multiple(_scalar(1.0), dim))
 
 
 @final
@@ -61,8 +65,8 @@ class SoftmaxAttention(AbstractAttention):
     """
 
     exponential: ClassVar[bool] = True
-    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    interaction: Matrix = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V grad L(Ax)`."""
@@ -78,8 +82,8 @@ class UnnormalisedAttention(AbstractAttention):
     """
 
     exponential: ClassVar[bool] = True
-    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    interaction: Matrix = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V e^L grad L (Ax)`."""
@@ -101,9 +105,9 @@ class L2Attention(AbstractSelfAttention):
     """
 
     exponential: ClassVar[bool] = True
-    query: Float[Array, "h d"] = eqx.field(converter=checks.floating)
-    key: Float[Array, "h d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    query: Map = eqx.field(converter=matrix)
+    key: Map = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
 
     def __check_init__(self):
         checks.shaped("query", self.query, ("h", "d"))
@@ -115,9 +119,8 @@ class L2Attention(AbstractSelfAttention):
     @classmethod
     def isotropic(cls, dim: int, beta: Real[ArrayLike, ""] = 1.0) -> "L2Attention":
         """The kernel `e^{-beta |x - y|^2 / 2}`, which on the unit sphere is that of softmax attention."""
-        identity = jnp.eye(dim)
-        root = jnp.sqrt(checks.floating(beta).astype(identity.dtype) / 2) * identity
-        return cls(root, root, identity)
+        root = Multiple(jnp.sqrt(_scalar(beta) / 2), dim)
+        return cls(root, root, Multiple(_scalar(1.0), dim))
 
     @classmethod
     def bilinear(cls, interaction: npt.ArrayLike | Array, value: npt.ArrayLike | Array) -> "L2Attention":
@@ -171,8 +174,8 @@ class SigmoidAttention(AbstractAttention):
     """Attention with the logistic function of the score and no normalisation: `v(x) = ∫ V y s(<Ax, y>) dmu(y)`."""
 
     exponential: ClassVar[bool] = False
-    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    interaction: Matrix = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V ∫ s(<Ax, y>) y dmu(y)`."""
@@ -184,8 +187,8 @@ class LinearAttention(AbstractAttention):
     """Attention with the score itself as kernel: `v(x) = V ∫ y y^T dmu(y) A x`; it can blow up in finite time."""
 
     exponential: ClassVar[bool] = False
-    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    interaction: Matrix = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity through the second moment, which is all that a linear kernel sees."""
@@ -198,8 +201,8 @@ class ReLUAttention(AbstractAttention):
     """Attention with the positive part of the score: `v(x) = ∫ V y max(0, <Ax, y>) dmu(y)`."""
 
     exponential: ClassVar[bool] = False
-    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    interaction: Matrix = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V ∫ max(0, <Ax, y>) y dmu(y)`."""
@@ -215,8 +218,8 @@ class HardmaxAttention(AbstractAttention):
     """
 
     exponential: ClassVar[bool] = False
-    interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
-    value: Float[Array, "k d"] = eqx.field(converter=checks.floating)
+    interaction: Matrix = eqx.field(converter=matrix)
+    value: Map = eqx.field(converter=matrix)
     tie: float = eqx.field(static=True, default=1e-12)
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:

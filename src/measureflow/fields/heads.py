@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Real
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField, Part
+from measureflow.fields.matrices import full
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.sequence import default_positions, past
 from measureflow.spaces import Euclidean
@@ -23,6 +24,8 @@ def stacked(name: str, fields: Several[AbstractField]) -> AbstractField:
     """Fields of one kind and shape as one field with a leading axis on every array."""
     if not fields:
         raise ValueError(f"`{name}` is empty; give at least one field.")
+    if len({jax.tree.structure(field) for field in fields}) > 1:
+        fields = [full(field) for field in fields]
     if len({jax.tree.structure(field) for field in fields}) > 1:
         kinds = ", ".join(sorted({type(field).__name__ for field in fields}))
         raise ValueError(

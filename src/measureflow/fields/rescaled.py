@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Real
 
 from measureflow.fields.attention import SoftmaxAttention
 from measureflow.fields.base import AbstractField
+from measureflow.fields.matrices import full
 from measureflow.measures import AbstractMeasure
 
 
@@ -24,11 +25,12 @@ class Rescaled(AbstractField):
 
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity `V (grad L(e^{tV^T} A e^{tV} z) - z)`."""
-        A, V = self.attention.interaction, self.attention.value
+        A, V = full((self.attention.interaction, self.attention.value))
         growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * V)
         return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T
 
     def scores(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], ys: Float[Array, "n d"]) -> Float[Array, "m n"]:
         """The scores `<A e^{tV} x, e^{tV} y>` of all pairs, for small clouds."""
-        growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * self.attention.value)
-        return xs @ (growth.T @ self.attention.interaction @ growth).T @ ys.T
+        A, V = full((self.attention.interaction, self.attention.value))
+        growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * V)
+        return xs @ (growth.T @ A @ growth).T @ ys.T

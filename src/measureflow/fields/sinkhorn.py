@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int, Real
 
 from measureflow import checks
 from measureflow.fields.attention import AbstractAttention
+from measureflow.fields.matrices import Map, Matrix, Multiple, matrix
 from measureflow.measures import AbstractMeasure
 
 
@@ -37,21 +38,21 @@ class SinkhornAttention(AbstractAttention):
     """
 
     exponential: ClassVar[bool] = False  # the potentials of each past are a fixed point of their own
-    interaction: Float[Array, "d d"]
-    value: Float[Array, "k d"]
+    interaction: Matrix
+    value: Map
     tolerance: float = eqx.field(static=True)
     sweeps: int = eqx.field(static=True)
     symmetric: bool = eqx.field(static=True)
 
     def __init__(
         self,
-        interaction: npt.ArrayLike | Array,
-        value: npt.ArrayLike | Array,
+        interaction: npt.ArrayLike | Array | Multiple,
+        value: npt.ArrayLike | Array | Multiple,
         tolerance: float = 1e-12,
         sweeps: int = 2000,
         symmetric: bool | None = None,
     ):
-        self.interaction, self.value = checks.floating(interaction), checks.floating(value)
+        self.interaction, self.value = matrix(interaction), matrix(value)
         self.tolerance, self.sweeps = tolerance, sweeps
         A = self.interaction
         if symmetric is None:

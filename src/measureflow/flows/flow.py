@@ -6,10 +6,9 @@ leg to the same bits.
 """
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, final
 
-import diffrax as dfx
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import until
 from measureflow.flows import merging
-from measureflow.flows.leg import AbstractWay, Straight
+from measureflow.flows.leg import AbstractWay, Keeping, Straight
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
 from measureflow.flows.stepping import largest
@@ -89,6 +88,7 @@ class Flow(AbstractFlow[Measure]):
     noise: AbstractNoise | None
     merge: float | None = eqx.field(static=True)
     key: PRNGKeyArray | None
+    keeping: Keeping
 
     def __init__(
         self,
@@ -101,6 +101,8 @@ class Flow(AbstractFlow[Measure]):
         merge: Real[ArrayLike, ""] | None = None,
         key: PRNGKeyArray | int | None = None,
         engine: AbstractEngine | None = None,
+        observe: Callable[[Measure], Any] | None = None,
+        keep: bool | None = None,
     ):
         _check_kinds(field, start, noise)
         dtype = precision(start)
@@ -119,17 +121,18 @@ class Flow(AbstractFlow[Measure]):
             checks.positive("merge", merge)
             merging.check(self.field, self.start, noise)
         self.merge = None if merge is None else float(np.asarray(merge))
+        self.keeping = Keeping(observe is None if keep is None else keep, observe)
         self.way()  # a noise that does not fit is refused here
 
-    def way(self, derivative: dfx.AbstractAdjoint | None = None) -> AbstractWay:
+    def way(self, derivative: Any = None) -> AbstractWay:
         """How legs are done: straight, with noise, or merging tokens on the way."""
         if self.merge is not None:
             return merging.Merging(self.merge)
         if self.noise is None:
             return Straight(None, derivative)
-        return Straight(self.noise.stepping(self.start, self.times, self.solver, self.key), derivative)
+        return Straight(self.noise.method(self.start, self.times, self.solver, self.key), derivative)
 
-    def run(self, derivative: dfx.AbstractAdjoint | None = None) -> Trajectory[Measure]:
+    def run(self, derivative: Any = None) -> Trajectory[Measure]:
         """The whole flow in one leg; `derivative` as in `evolve`."""
         return _kept(self._along(self.way(derivative), self.start, self.times[0], self.times))
 
@@ -142,7 +145,7 @@ class Flow(AbstractFlow[Measure]):
         self, way: AbstractWay, mu: Measure, start: Float[Array, ""], times: Float[Array, " k"]
     ) -> Trajectory[Measure]:
         try:
-            return way.leg(self.field, mu, start, times, self.solver)
+            return way.leg(self.field, mu, start, times, self.solver, self.keeping)
         except (TypeError, ValueError):
             if isinstance(mu, AbstractCloud):
                 _check_fit(self.field, mu, start)
@@ -180,7 +183,9 @@ def evolve(
     merge: Real[ArrayLike, ""] | None = None,
     key: PRNGKeyArray | int | None = None,
     engine: AbstractEngine | None = None,
-    derivative: dfx.AbstractAdjoint | None = None,
+    observe: Callable[[Measure], Any] | None = None,
+    keep: bool | None = None,
+    derivative: Any = None,
     verify: bool = False,
 ) -> Trajectory[Measure]:
     """Move a measure along a field and keep it at given times.
@@ -193,12 +198,16 @@ def evolve(
     - `merge`: tokens that have met within this distance go on as one weighted token; frames still show all of them.
       `stats` tell the `tokens` left and the `merge_error`, the farthest that tokens were moved, summed over the mergers.
     - `engine`: how kernel sums are computed; the measure's own unless given.
-    - `derivative`: a diffrax adjoint; reverse mode unless given, `diffrax.ForwardMode()` for `jax.jvp`.
+    - `observe`: a JAX function of the measure, computed at every time; `path.observed` has its values. Frames are then kept
+      only with `keep=True`, so that memory does not grow with their number. One function object compiles once: define it
+      outside of loops.
+    - `derivative`: reverse mode unless given; `diffrax.ForwardMode()` for `jax.jvp`, `diffrax.RecursiveCheckpointAdjoint(k)`
+      for reverse mode with `k` snapshots.
     - `verify`: run again with other steps, and with less resolution where the measure has one, and put an
       estimate of the error of the final state, the largest over all its numbers, into `stats["error"]`. It covers time steps,
       resolution, sums and merging; with noise it is that of one Brownian path. There is none beside a blow-up.
     """
-    flow = Flow(field, mu0, times, solver, noise=noise, merge=merge, key=key, engine=engine)
+    flow = Flow(field, mu0, times, solver, noise=noise, merge=merge, key=key, engine=engine, observe=observe, keep=keep)
     path = flow.run(derivative)
     if not verify:
         return path

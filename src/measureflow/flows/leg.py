@@ -1,23 +1,24 @@
 """A leg: the pure function at the bottom of every flow.
 
-A field, a measure and times in, frames and a measure out, compiled once per shape. How a leg ends is decided here: by
-arriving, or by one of the outcomes of `trajectory`. There are several ways to do a leg: `Straight` solves it as it is,
-`merging.Merging` with fewer and fewer tokens.
+A field, a measure and times in, frames and a measure out, compiled once per shape: a loop over the frames, and inside it one
+over the steps to the next. How a leg ends is decided here: by arriving, or by one of the outcomes of `trajectory`. There are
+several ways to do a leg: `Straight` solves it as it is, `merging.Merging` with fewer and fewer tokens.
 """
 
 import abc
-from typing import final
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
 
-import diffrax as dfx
 import equinox as eqx
+import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import jumps
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver
-from measureflow.flows.stepping import Settled, largest
+from measureflow.flows.stepping import AbstractMethod, Step, largest
 from measureflow.flows.trajectory import (
     BLOW_UP,
     DIVERGED,
@@ -42,6 +43,20 @@ OUTSIDE = 1e-6
 """How far a measure may be from its space when it starts, relative to its size: float32 rounding passes."""
 
 
+class Keeping(eqx.Module):
+    """What is kept of every frame: the measure itself, what is observed of it, or both."""
+
+    frames: bool = eqx.field(static=True, default=True)
+    observe: Callable[[Any], Any] | None = eqx.field(static=True, default=None)
+
+    def __call__(self, mu: Any) -> tuple[Any, Any]:
+        """The frame, and what is observed of it; None where it is not kept."""
+        return mu if self.frames else None, None if self.observe is None else self.observe(mu)
+
+
+FRAMES = Keeping()
+
+
 class AbstractWay(eqx.Module):
     """A way to do the legs of a flow."""
 
@@ -53,6 +68,7 @@ class AbstractWay(eqx.Module):
         start: Float[Array, ""],
         times: Float[Array, " k"],
         solver: AbstractSolver,
+        keeping: Keeping = FRAMES,
     ) -> Trajectory[Measure]:
         """Move a measure from a start to given times, of which the first may be the start itself."""
 
@@ -67,10 +83,10 @@ class AbstractWay(eqx.Module):
 
 @final
 class Straight(AbstractWay):
-    """The leg as it is; `stepping` adds noise, `derivative` is a diffrax adjoint."""
+    """The leg as it is; `method` are steps with noise, `derivative` is a diffrax adjoint."""
 
-    stepping: dfx.AbstractSolver | None = None
-    derivative: dfx.AbstractAdjoint | None = None
+    method: AbstractMethod | None = None
+    derivative: Any = None
 
     def leg(
         self,
@@ -79,9 +95,10 @@ class Straight(AbstractWay):
         start: Float[Array, ""],
         times: Float[Array, " k"],
         solver: AbstractSolver,
+        keeping: Keeping = FRAMES,
     ) -> Trajectory[Measure]:
         """Solve once, landing on every time."""
-        return leg(field, mu, start, times, solver, self.stepping, self.derivative)
+        return leg(field, mu, start, times, solver, self.method, self.derivative, keeping)
 
     def coarser(self) -> "Straight":
         """The same way: what differs is the solver."""
@@ -92,6 +109,23 @@ class Straight(AbstractWay):
         return solver.gain
 
 
+class State(NamedTuple):
+    """Where a leg stands: the measure, its rate if the method carries it, the length of the next step, what was done, and
+    what it stopped for."""
+
+    t: Float[Array, ""]
+    mu: Any
+    rate: Any
+    length: Float[Array, ""]
+    steps: Int[Array, ""]
+    rejected: Int[Array, ""]
+    tried: Int[Array, ""]
+    halt: Int[Array, ""]
+
+
+GOING, STUCK, UNSOLVED, TIRED, LEFT = range(5)
+
+
 @eqx.filter_jit
 @exactly
 def leg(
@@ -100,46 +134,102 @@ def leg(
     start: Float[Array, ""],
     times: Float[Array, " k"],
     solver: AbstractSolver,
-    stepping: dfx.AbstractSolver | None = None,
-    derivative: dfx.AbstractAdjoint | None = None,
+    method: AbstractMethod | None = None,
+    derivative: Any = None,
+    keeping: Keeping = FRAMES,
 ) -> Trajectory[Measure]:
     """Move a measure from a start to given times; `times[0]` may be the start itself.
 
-    The field is seen on the half-open interval up to the last time, where it may jump.
+    The field is seen on half-open intervals up to its jumps and to the last time.
     """
+    method = solver.method() if method is None else method
     valid = _valid(mu, start, times, solver)
     times = jnp.where(valid, times, start)  # else there is nothing to solve
-    before_end = jnp.nextafter(jax.lax.stop_gradient(times[-1]), -jnp.inf)
-    solution = dfx.diffeqsolve(
-        dfx.ODETerm(_rate),
-        Settled(solver.method()) if stepping is None else stepping,
-        start,
-        times[-1],
-        None,
-        mu,
-        (field, before_end),
-        saveat=dfx.SaveAt(subs=[dfx.SubSaveAt(ts=times), dfx.SubSaveAt(t1=True)]),
-        stepsize_controller=solver.controller(jnp.concatenate([start[None], times]), jumps(field).astype(times.dtype)),
-        event=dfx.Event(_overflows),
-        adjoint=dfx.RecursiveCheckpointAdjoint(checkpoints=CHECKPOINTS) if derivative is None else derivative,
-        max_steps=None,
-        throw=False,
-    )
-    measures, last = solution.ys  # pyright: ignore[reportGeneralTypeIssues]
-    # The start is there though no step may have been.
-    measures = jax.tree.map(lambda all, mu: all.at[0].set(jnp.where(times[0] == start, mu, all[0])), measures, mu)
-    time = solution.ts[1][0]  # pyright: ignore[reportOptionalSubscript]
-    final = jax.tree.map(lambda leaf: leaf[0], last)
-    speed = largest(_rate(time, final, (field, before_end)))
+    loop, checkpoint = _looping(derivative)
+    breaks = jumps(field).astype(times.dtype)
+    stops = jnp.concatenate([start[None], times])
+    stops = jnp.sort(jnp.concatenate([stops, breaks])) if len(breaks) else stops
+    rate = method.driven(lambda t, mu: _rate(field, t, mu))
+
+    # At a jump the rate on the way is not that of the next step.
+    carried = method.ends_in_rate and not len(breaks)
+
+    def step(state):
+        i = jnp.clip(jnp.sum(stops <= state.t), 1, len(stops) - 1)
+        t1 = solver.until(state.t, state.length, stops[i - 1], stops[i])
+        before = lambda t, mu: rate(_before(t, stops[i]), mu.settle())  # noqa: E731
+        k = state.rate if carried else rate(state.t, state.mu)
+        new = method.step(before, state.t, t1, state.mu, k)
+        return _advanced(state, t1, new._replace(mu=new.mu.settle(), rate=new.rate if carried else None), solver)
+
+    def frame(state, time):
+        going = lambda state: (state.t < time) & (state.halt == GOING)  # noqa: E731
+        # Flows in a batch step together until the last of them is there; who is there waits.
+        state = loop(
+            lambda state: eqxi.unvmap_any(going(state)),
+            lambda state: _chosen(going(state), step(state), state),
+            state._replace(tried=jnp.zeros((), int)),
+        )
+        return state, jax.tree.map(lambda leaf: _unless(state.t < time, leaf), keeping(state.mu))
+
+    k, zero = rate(_before(start, times[-1]), mu.settle()), jnp.zeros((), int)
+    state = State(start, mu, k if carried else None, solver.first(mu, k), zero, zero, zero, jnp.asarray(GOING))
+    state, (measures, observed) = jax.lax.scan(jax.checkpoint(frame) if checkpoint else frame, state, times)
+    speed = largest(state.rate if carried else rate(_before(state.t, times[-1]), state.mu))
+    kind = jnp.where(valid, _kind(state, solver, speed), INVALID)
     return Trajectory(
         times=times,
         measures=measures,
-        final=final,
-        outcome=Outcome(jnp.where(valid, _kind(solution.result, solver, final, speed), INVALID), time, speed),
-        frames=jnp.where(valid, jnp.sum(times <= time), 0),
-        costs={"steps": solution.stats["num_accepted_steps"], "rejected": solution.stats["num_rejected_steps"]},
+        observed=observed,
+        final=state.mu,
+        outcome=Outcome(kind, state.t, speed),
+        frames=jnp.where(valid, jnp.sum(times <= state.t), 0),
+        costs={"steps": state.steps, "rejected": state.rejected},
         engine=mu.engine_name,
     )
+
+
+def _looping(derivative: Any) -> tuple[Any, bool]:
+    """The loop over steps through which a derivative passes, and whether frames are computed again for it."""
+    if derivative is None:
+        return eqx.Partial(eqxi.while_loop, kind="checkpointed", checkpoints=CHECKPOINTS), True
+    import diffrax as dfx
+
+    if isinstance(derivative, dfx.ForwardMode):
+        return jax.lax.while_loop, False
+    if isinstance(derivative, dfx.RecursiveCheckpointAdjoint):
+        return eqx.Partial(eqxi.while_loop, kind="checkpointed", checkpoints=derivative.checkpoints), True
+    raise TypeError(
+        f"`derivative` must be `diffrax.ForwardMode()` or `diffrax.RecursiveCheckpointAdjoint(...)`; got {derivative!r}."
+    )
+
+
+def _advanced(state: State, t1: Float[Array, ""], new: Step, solver: AbstractSolver) -> State:
+    """The state after a step, which is kept or to be done again with another length."""
+    keep, length, stuck = solver.judge(state.t, t1, state.mu, new, state.length)
+    tried = state.tried + 1
+    tired = jnp.array(False) if solver.most is None else tried > solver.most
+    reasons = [stuck & new.good, stuck, tired, keep & _left(new.mu)]
+    return State(
+        jnp.where(keep, t1, state.t),
+        _chosen(keep, new.mu, state.mu),
+        _chosen(keep, new.rate, state.rate),
+        length,
+        state.steps + keep.astype(int),
+        state.rejected + (~keep).astype(int),
+        tried,
+        jnp.select(reasons, [STUCK, UNSOLVED, TIRED, LEFT], GOING),
+    )
+
+
+def _unless(missing: Bool[Array, ""], leaf: Any) -> Array:
+    """A number, or infinity where it is missing; what has no infinity stays."""
+    leaf = jnp.asarray(leaf)
+    return jnp.where(missing, jnp.inf, leaf) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
+
+
+def _chosen(first: Bool[Array, ""], a: Any, b: Any) -> Any:
+    return jax.tree.map(lambda x, y: jnp.where(first, x, y), a, b)
 
 
 def _valid(
@@ -152,34 +242,39 @@ def _valid(
     return forward & solver.valid() & jnp.isfinite(largest(given)) & (off <= OUTSIDE * (1 + largest(given)))
 
 
-def _rate(t, mu, args):
-    field, before_end = args
-    mu = mu.settle()
-    return mu.transport(lambda xs: field(jnp.minimum(t, before_end), xs, mu))
+def _rate(field: AbstractField, t: Float[Array, ""], mu: Any) -> Any:
+    return mu.transport(lambda xs: field(t, xs, mu))
 
 
-def _overflows(t, mu, args, **_):
+def _before(t: Float[Array, ""], end: Float[Array, ""]) -> Float[Array, ""]:
+    """A time, or the last one before an end; derivatives pass through."""
+    now, end = jax.lax.stop_gradient((t, end))
+    return t - jnp.maximum(now - jnp.nextafter(end, -jnp.inf), 0)
+
+
+def _left(mu: AbstractMeasure) -> Bool[Array, ""]:
+    """Whether a measure has left the floating point numbers, or is none any more."""
     size = largest(mu)
     return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & mu.sound())
 
 
-def _kind(result, solver, final, speed):
-    size = largest(final)
-    stuck = result == dfx.RESULTS.dt_min_reached
+def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""]) -> Int[Array, ""]:
+    size, halt = largest(state.mu), state.halt
+    stuck = halt == STUCK
     # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
     fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
     fixed, lost = isinstance(solver, AbstractFixedStep), jnp.isnan(speed) & jnp.isfinite(size)
-    event, unsound = result == dfx.RESULTS.event_occurred, jnp.isfinite(size) & ~final.sound()
+    unsound = jnp.isfinite(size) & ~state.mu.sound()
     return jnp.select(
         [
-            result == dfx.RESULTS.successful,
-            result == dfx.RESULTS.max_steps_reached,
+            halt == GOING,
+            halt == TIRED,
             stuck & lost,
             stuck & fixed,
             stuck & fast,
             stuck,
-            event & unsound,
-            event,
+            (halt == LEFT) & unsound,
+            halt == LEFT,
         ],
         [REACHED, SPENT, UNDEFINED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
         FAILED,

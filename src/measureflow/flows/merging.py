@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Real
 
 from measureflow import checks
 from measureflow.fields import AbstractField, Causal
-from measureflow.flows.leg import AbstractWay, leg
+from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, leg
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
@@ -63,9 +63,10 @@ class Merging(AbstractWay):
         start: Float[Array, ""],
         times: Float[Array, " k"],
         solver: AbstractSolver,
+        keeping: Keeping = FRAMES,
     ) -> Trajectory[Measure]:
         """A leg in short pieces, with tokens merged between them; takes and returns all tokens."""
-        return merged_leg(field, mu, start, times, solver, self.tolerance)
+        return merged_leg(field, mu, start, times, solver, self.tolerance, keeping)
 
     def coarser(self) -> "Merging":
         """Merge at twice the distance."""
@@ -98,6 +99,7 @@ def merged_leg(
     times: Float[Array, " k"],
     solver: AbstractSolver,
     tolerance: float,
+    keeping: Keeping = FRAMES,
 ) -> Trajectory[Any]:
     """A leg that merges tokens on the way; takes and returns all tokens.
 
@@ -116,10 +118,13 @@ def merged_leg(
             merged, t = merged._replace(mu=path.final), path.outcome.time
             steps, rejected = steps + path.costs["steps"], rejected + path.costs["rejected"]
         if path.outcome.ok:
-            frames.append(merged.mu.points[merged.where])
+            frames.append(_kept(keeping, mu0, merged.mu.points[merged.where]))
     assert path is not None
-    points = jnp.stack(frames) if frames else jnp.zeros((0, *mu0.points.shape), mu0.points.dtype)
-    still = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(points), *leaf.shape)), mu0)
+    measures, observed = (
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *frames)
+        if frames
+        else jax.tree.map(lambda leaf: jnp.zeros((0, *leaf.shape), leaf.dtype), jax.eval_shape(keeping, mu0))
+    )
     costs = {
         "steps": steps,
         "rejected": rejected,
@@ -127,14 +132,20 @@ def merged_leg(
         "merge_error": jnp.asarray(merged.error),
     }
     return Trajectory(
-        times=times[: len(points)],
-        measures=eqx.tree_at(lambda m: m.points, still, points),
+        times=times[: len(frames)],
+        measures=measures,
+        observed=observed,
         final=eqx.tree_at(lambda m: m.points, mu0, merged.mu.points[merged.where]),
         outcome=path.outcome,
-        frames=jnp.asarray(len(points)),
+        frames=jnp.asarray(len(frames)),
         costs=costs,
         engine=mu0.engine_name,
     )
+
+
+@eqx.filter_jit
+def _kept(keeping: Keeping, mu: Particles, points: Float[Array, "n d"]) -> tuple[Any, Any]:
+    return keeping(eqx.tree_at(lambda m: m.points, mu, points))
 
 
 @eqx.filter_jit

@@ -3,7 +3,6 @@
 import abc
 from typing import final
 
-import diffrax as dfx
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from measureflow import checks
 from measureflow.flows.diffusion import fokker_planck
 from measureflow.flows.solvers import AbstractSolver, Euler
-from measureflow.flows.stepping import NoisyEuler
+from measureflow.flows.stepping import AbstractMethod, NoisyEuler
 from measureflow.measures import AbstractCloud, AbstractDiffusive, AbstractMeasure
 
 
@@ -20,9 +19,9 @@ class AbstractNoise(eqx.Module):
     """What shakes a flow."""
 
     @abc.abstractmethod
-    def stepping(
+    def method(
         self, mu: AbstractMeasure, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | None
-    ) -> dfx.AbstractSolver:
+    ) -> AbstractMethod:
         """The steps of a solver with this noise added, for a flow through given times."""
 
 
@@ -38,9 +37,9 @@ class Langevin(AbstractNoise):
         checks.finite("temperature", self.temperature)
         checks.positive("temperature", self.temperature)
 
-    def stepping(
+    def method(
         self, mu: AbstractMeasure, times: Float[Array, " k"], solver: AbstractSolver, key: PRNGKeyArray | None
-    ) -> dfx.AbstractSolver:
+    ) -> AbstractMethod:
         """Euler steps along geodesics with kicks, or those of the law.
 
         For particles one Brownian path over the whole run, finer than every step between frames; a measure that knows how
@@ -55,6 +54,8 @@ class Langevin(AbstractNoise):
             raise ValueError(f"`noise` needs fixed Euler steps, `solver=Euler(dt)`; got {type(solver).__name__}.")
         if key is None:
             raise ValueError("`noise` needs a `key`: a JAX key or an integer seed.")
+        import diffrax as dfx
+
         shape = jax.ShapeDtypeStruct(mu.points.shape, mu.points.dtype)
         finest = jnp.minimum(solver.dt, jnp.diff(times).min()) / 4
         path = dfx.VirtualBrownianTree(times[0], times[-1], tol=finest, shape=shape, key=key)

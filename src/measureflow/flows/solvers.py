@@ -1,22 +1,31 @@
 """The solvers of a flow: a method, its step control and its order.
 
-Numbers are arrays, so that changing a step or a tolerance does not compile again.
+Numbers are arrays, so that changing a step or a tolerance does not compile again. A control looks ahead to the next stop, a
+frame or a jump of the field, and lands on it: frames are computed, not interpolated.
 """
 
 import abc
 import dataclasses
-from typing import ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
-import diffrax as dfx
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optimistix as optx
 from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
-from measureflow.flows.stepping import ClassicRK4, EvenSteps, Resolved, largest
+from measureflow.flows.stepping import (
+    CLASSIC,
+    EULER,
+    HEUN,
+    TSITOURAS,
+    AbstractMethod,
+    Implicit,
+    RungeKutta,
+    Step,
+    largest,
+)
 
 TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-5, 1e-6)}
 """Relative and absolute tolerance by precision; in float32 a tighter one costs steps and gains nothing."""
@@ -25,6 +34,16 @@ MOST_STEPS = 100_000
 """Steps between two frames after which a flow is given up: a field that chatters would never end."""
 TIGHTER = 4.0
 """How much the tolerances of the second run are smaller: a third more steps for what is left of the error to be small."""
+SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
+"""Adaptive steps aim below the tolerance by the first factor, and change at once by at most the others."""
+
+
+class Judged(NamedTuple):
+    """Whether a step is kept, the length that the next one should have, and whether steps can go on."""
+
+    keep: Bool[Array, ""]
+    length: Float[Array, ""]
+    stuck: Bool[Array, ""]
 
 
 class AbstractSolver(eqx.Module):
@@ -35,12 +54,29 @@ class AbstractSolver(eqx.Module):
     """Where the second run stops on the way, in parts of its time."""
 
     @abc.abstractmethod
-    def method(self) -> dfx.AbstractSolver:
-        """The diffrax method behind the solver."""
+    def method(self) -> AbstractMethod:
+        """The steps of the solver."""
 
     @abc.abstractmethod
-    def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
-        """The step control, which lands on every stop and does not step across a jump of the field."""
+    def first(self, mu: Any, k: Any) -> Float[Array, ""]:
+        """The length of the first step from a measure that changes at a rate."""
+
+    @abc.abstractmethod
+    def until(
+        self, t: Float[Array, ""], length: Float[Array, ""], left: Float[Array, ""], right: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """Where a step from a time between two stops ends: at the second of them if it comes that far."""
+
+    @abc.abstractmethod
+    def judge(
+        self, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, step: Step, length: Float[Array, ""]
+    ) -> Judged:
+        """What to do with a step, for which a length was wished."""
+
+    @property
+    def most(self) -> int | None:
+        """The number of steps between two frames after which a flow is given up, if there is one."""
+        return None
 
     @abc.abstractmethod
     def second(self) -> "AbstractSolver":
@@ -69,9 +105,26 @@ class AbstractFixedStep(AbstractSolver):
         checks.finite("dt", self.dt)
         checks.positive("dt", self.dt)
 
-    def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
-        """Equal steps between the stops; a step that ends at a jump ends just before it."""
-        return EvenSteps(self.dt, jnp.sort(jnp.concatenate([stops, jumps, jnp.nextafter(jumps, -jnp.inf)])))
+    def first(self, mu: Any, k: Any) -> Float[Array, ""]:
+        """The step."""
+        return self.dt
+
+    def until(
+        self, t: Float[Array, ""], length: Float[Array, ""], left: Float[Array, ""], right: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """The end of the next of the equal steps between two stops."""
+        # The slack keeps an interval that is a whole number of steps, up to the rounding of its ends, from getting one more.
+        slack = jnp.maximum(1e-6, 4 * jnp.finfo(right.dtype).eps * jnp.abs(right) / self.dt)
+        count = jnp.maximum(jnp.ceil((right - left) / self.dt - slack), 1)
+        done = jax.lax.stop_gradient(jnp.round((t - left) / (right - left) * count))
+        return jnp.where(done + 1 >= count, right, left + (right - left) * ((done + 1) / count))
+
+    def judge(
+        self, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, step: Step, length: Float[Array, ""]
+    ) -> Judged:
+        """Keep every finite step; another ends the run before it."""
+        finite = jnp.isfinite(largest(step.mu))
+        return Judged(finite, length, ~finite)
 
     def second(self) -> AbstractSolver:
         """Double the step."""
@@ -109,9 +162,9 @@ class Euler(AbstractFixedStep):
     order: ClassVar[int] = 1
     dt: Float[Array, ""] = eqx.field(converter=checks.floating)
 
-    def method(self) -> dfx.AbstractSolver:
+    def method(self) -> AbstractMethod:
         """Euler's method."""
-        return dfx.Euler()
+        return RungeKutta(EULER)
 
 
 @final
@@ -121,9 +174,9 @@ class Heun(AbstractFixedStep):
     order: ClassVar[int] = 2
     dt: Float[Array, ""] = eqx.field(converter=checks.floating)
 
-    def method(self) -> dfx.AbstractSolver:
+    def method(self) -> AbstractMethod:
         """Heun's method."""
-        return dfx.Heun()
+        return RungeKutta(HEUN)
 
 
 @final
@@ -133,15 +186,15 @@ class RK4(AbstractFixedStep):
     order: ClassVar[int] = 4
     dt: Float[Array, ""] = eqx.field(converter=checks.floating)
 
-    def method(self) -> dfx.AbstractSolver:
+    def method(self) -> AbstractMethod:
         """The classical Runge-Kutta method."""
-        return ClassicRK4()
+        return RungeKutta(CLASSIC)
 
 
 class AbstractTolerance(AbstractSolver):
     """A solver that chooses its steps so that the error of each stays below `atol + rtol |x|` in every coordinate."""
 
-    pauses: ClassVar[tuple[float, ...]] = (0.382,)  # else, where few steps are enough, it could take the very same
+    pauses: ClassVar[tuple[float, ...]] = (0.146, 0.382, 0.618, 0.854)  # else few steps could be the very same
     rtol: eqx.AbstractVar[Float[Array, ""] | None]
     atol: eqx.AbstractVar[Float[Array, ""] | None]
     most_steps: eqx.AbstractVar[int]
@@ -154,15 +207,45 @@ class AbstractTolerance(AbstractSolver):
         if self.most_steps < 1:
             raise ValueError(f"`most_steps` must be at least 1; got {self.most_steps}.")
 
-    def controller(self, stops: Float[Array, " k"], jumps: Float[Array, " j"]) -> dfx.AbstractStepSizeController:
-        """Steps from the local error in the maximum norm: in a mean norm one token in a million could be lost."""
+    def first(self, mu: Any, k: Any) -> Float[Array, ""]:
+        """A hundredth of the time in which the measure would change by its size: steps grow fast from there."""
+        size, speed = self._relative(mu, mu), self._relative(k, mu)
+        return jax.lax.stop_gradient(jnp.where(size < 1e-5, 1e-6, 0.01 * size / speed))
+
+    def until(
+        self, t: Float[Array, ""], length: Float[Array, ""], left: Float[Array, ""], right: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """A step of the length that suits the tolerance."""
+        return jnp.where(length < right - t, t + length, right)
+
+    def judge(
+        self, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, step: Step, length: Float[Array, ""]
+    ) -> Judged:
+        """Keep a step whose error is below the tolerance, and change its length to suit.
+
+        The error is seen in the maximum norm: in a mean norm one token in a million could be lost. A step that ended early,
+        at a stop, says little about the length of the next. Steps that no longer move time end the run.
+        """
+        size = self._relative(step.error, mu, step.mu)
+        size = jax.lax.stop_gradient(jnp.where(step.good & jnp.isfinite(size), size, jnp.inf))
+        keep, taken = size < 1, jax.lax.stop_gradient(t1 - t0)
+        factor = jnp.clip(SAFETY * size ** (-1 / self.order), SHRINK, jnp.where(keep, GROW, 1.0))
+        next_ = jnp.where(keep & (taken < length), jnp.maximum(length, factor * taken), factor * taken)
+        spacing = jnp.finfo(next_.dtype).eps * jnp.abs(t1)
+        return Judged(keep, next_, jnp.where(keep, t1 + next_ <= t1, next_ <= 4 * spacing))
+
+    def _relative(self, difference: Any, *measures: Any) -> Float[Array, ""]:
+        """The largest number of a difference, each relative to the tolerance for it."""
         if self.rtol is None or self.atol is None:
             raise ValueError("The tolerances are not filled in; call `resolve` first.")
-        pid = dfx.PIDController(rtol=self.rtol, atol=self.atol, norm=largest)
-        # A frame at a jump would add a step of one rounding error, from which the control recovers slowly.
-        stops = jnp.where(jnp.isin(stops, jumps), stops[0], stops)
-        clip = dfx.ClipStepSizeController(pid, step_ts=stops, jump_ts=jumps if len(jumps) else None)
-        return Resolved(controller=clip, most=self.most_steps * len(stops))  # pyright: ignore[reportCallIssue]
+        rtol, atol = self.rtol, self.atol
+        sizes = jax.tree.map(lambda *leaves: jnp.stack([jnp.abs(leaf) for leaf in leaves]).max(0), *measures)
+        return largest(jax.tree.map(lambda e, size: e / (atol + rtol * size), difference, sizes))
+
+    @property
+    def most(self) -> int | None:
+        """`most_steps`."""
+        return self.most_steps
 
     def second(self) -> AbstractSolver:
         """Tighten by `TIGHTER`. A looser run would cost less, but where the leading terms of its error cancel, as they do for
@@ -213,9 +296,9 @@ class Adaptive(AbstractTolerance):
     atol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
     most_steps: int = eqx.field(static=True, default=MOST_STEPS)
 
-    def method(self) -> dfx.AbstractSolver:
+    def method(self) -> AbstractMethod:
         """Tsitouras' method."""
-        return dfx.Tsit5()
+        return RungeKutta(TSITOURAS)
 
 
 @final
@@ -230,7 +313,10 @@ class Stiff(AbstractTolerance):
     atol: Float[Array, ""] | None = eqx.field(converter=_tolerance, default=None)
     most_steps: int = eqx.field(static=True, default=MOST_STEPS)
 
-    def method(self) -> dfx.AbstractSolver:
-        """Kværnø's method with Newton iterations; the chord iterations of the default fail half their steps here."""
-        newton = dfx.with_stepsize_controller_tols(optx.Newton)
-        return dfx.Kvaerno5(root_finder=newton())
+    def method(self) -> AbstractMethod:
+        """Kværnø's method with Newton iterations; chord iterations fail half their steps here."""
+        import diffrax as dfx
+        import optimistix as optx
+
+        newton = optx.Newton(self.rtol, self.atol, norm=largest)  # pyright: ignore[reportArgumentType]
+        return Implicit(dfx.Kvaerno5(root_finder=newton))

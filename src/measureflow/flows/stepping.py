@@ -1,200 +1,178 @@
-"""How diffrax steps a measure: on its space, onto the frames, and never past the resolution of time.
+"""One step of a flow: methods that carry a measure from one time to the next.
 
-- `Settled` wraps any solver so that each step ends on the space; the rate is evaluated at the settled measure, so a
-  Runge-Kutta method keeps its order on a curved space.
-- `EvenSteps` divides each interval between two stops into equal steps, so that frames are computed and not interpolated.
-- `NoisyEuler` adds Brownian kicks along geodesics.
-- `Resolved` ends an adaptive run whose steps have become too short to move time.
+A method is given the rate of the measure, a function of time and measure, and its value `k` at the start of the step; it
+returns the measure after the step, and what it knows besides: an estimate of the error, the rate at the end. Steps may leave
+the space: the rate is evaluated at the settled measure, and the loop in `leg` settles the result, so that a Runge-Kutta method
+keeps its order on a curved space.
 """
 
-from typing import Any, ClassVar
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
 
-import diffrax as dfx
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
+
+from measureflow.measures import AbstractMeasure
+
+Rate = Callable[[Float[Array, ""], AbstractMeasure], AbstractMeasure]
+"""The rate of change of a measure at a time: a tangent in the shape of the measure."""
 
 
-class AbstractAround(dfx.AbstractWrappedSolver):
-    """A solver around another, which it resembles in all but its steps."""
+class Step(NamedTuple):
+    """Where a step leads; `error` and `rate`, the one at the end, are None where the method has none."""
 
-    solver: eqx.AbstractVar[dfx.AbstractSolver]
+    mu: Any
+    error: Any = None
+    rate: Any = None
+    good: Bool[Array, ""] | bool = True
 
-    @property
-    def term_structure(self):
-        """The term structure of the wrapped solver."""
-        return self.solver.term_structure
 
-    @property
-    def interpolation_cls(self):  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The interpolation of the wrapped solver."""
-        return self.solver.interpolation_cls
-
-    @property
-    def root_finder(self):
-        """The root finder of the wrapped solver, if it is implicit."""
-        return self.solver.root_finder  # pyright: ignore[reportAttributeAccessIssue]
+class AbstractMethod(eqx.Module):
+    """A way to step."""
 
     @property
-    def root_find_max_steps(self):
-        """The iteration limit of the wrapped solver, if it is implicit."""
-        return self.solver.root_find_max_steps  # pyright: ignore[reportAttributeAccessIssue]
+    def ends_in_rate(self) -> bool:
+        """Whether a step knows the rate at its end, which is the first of the next."""
+        return False
+
+    def driven(self, rate: Rate) -> Rate:
+        """The rate that the steps follow, given that of the field; most follow the field alone."""
+        return rate
+
+    @abc.abstractmethod
+    def step(self, rate: Rate, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, k: Any) -> Step:
+        """From a time to another, where `k` is the rate at the first."""
+
+
+class Tableau(NamedTuple):
+    """The coefficients of an explicit Runge-Kutta method, and those of its error estimate if it has one."""
+
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+    b_error: tuple[float, ...] | None = None
 
     @property
-    def scan_kind(self):
-        """How the wrapped solver loops over its stages."""
-        return self.solver.scan_kind  # pyright: ignore[reportAttributeAccessIssue]
-
-    def order(self, terms):
-        """The order of the wrapped solver."""
-        return self.solver.order(terms)
-
-    def error_order(self, terms):
-        """The order of the error estimate of the wrapped solver."""
-        return self.solver.error_order(terms)
-
-    def init(self, terms, t0, t1, y0, args):
-        """The initial state of the wrapped solver."""
-        return self.solver.init(terms, t0, t1, y0, args)
-
-    def func(self, terms, t0, y0, args):
-        """The vector field as the wrapped solver evaluates it."""
-        return self.solver.func(terms, t0, y0, args)
+    def matrix(self) -> np.ndarray:
+        """The coefficients `a` with their zeros."""
+        return np.array([[*row, *[0.0] * (len(self.b) - len(row))] for row in self.a])
 
 
-class Settled(AbstractAround):
-    """A solver whose every step ends on the space."""
-
-    solver: dfx.AbstractSolver
-
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        """One step of the wrapped solver, then back to the space."""
-        y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
-        y1 = y1.settle()
-        return y1, error, dense | {"y1": y1}, state, result
-
-
-class ClassicRK4(dfx.AbstractERK):
-    """The Runge-Kutta method of 1901, for fixed steps."""
-
-    tableau: ClassVar[dfx.ButcherTableau] = dfx.ButcherTableau(
-        a_lower=(np.array([0.5]), np.array([0.0, 0.5]), np.array([0.0, 0.0, 1.0])),
-        b_sol=np.array([1, 2, 2, 1]) / 6,
-        b_error=np.zeros(4),
-        c=np.array([0.5, 0.5, 1.0]),
-    )
-    interpolation_cls: ClassVar[Any] = dfx.ThirdOrderHermitePolynomialInterpolation.from_k
-
-    def order(self, terms):
-        """Four."""
-        return 4
-
-
-class EvenSteps(dfx.AbstractStepSizeController):
-    """Equal steps of at most `dt` between neighbouring stops; a step to a non-finite state ends the run before it."""
-
-    dt: Float[Array, ""]
-    stops: Float[Array, " k"]
-
-    def wrap(self, direction):
-        """Flows only run forward, so there is nothing to adapt."""
-        return self
-
-    def _next(self, t):
-        k = jnp.clip(jnp.searchsorted(self.stops, t, side="right"), 1, len(self.stops) - 1)
-        left, right = self.stops[k - 1], self.stops[k]
-        # The slack keeps an interval that is a whole number of steps from getting one more by rounding.
-        count = jnp.maximum(jnp.ceil((right - left) / self.dt - 1e-6), 1)
-        done = jnp.round((t - left) / (right - left) * count)
-        return jnp.where(done + 1 >= count, right, left + (right - left) * ((done + 1) / count))
-
-    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
-        """The end of the first step."""
-        return self._next(t0), None
-
-    def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        """Accept every finite step."""
-        good = jnp.isfinite(largest(y1_candidate))
-        result = dfx.RESULTS.where(good, dfx.RESULTS.successful, dfx.RESULTS.dt_min_reached)
-        next_t0 = jnp.where(good, t1, t0)
-        return good, next_t0, self._next(next_t0), jnp.array(False), None, result
+EULER = Tableau(a=((),), b=(1.0,), c=(0.0,))
+HEUN = Tableau(a=((), (1.0,)), b=(0.5, 0.5), c=(0.0, 1.0))
+CLASSIC = Tableau(a=((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), b=(1 / 6, 1 / 3, 1 / 3, 1 / 6), c=(0.0, 0.5, 0.5, 1.0))
+_FIFTH = (0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774)
+TSITOURAS = Tableau(
+    a=(
+        (),
+        (0.161,),
+        (-0.008480655492356989, 0.335480655492357),
+        (2.8971530571054935, -6.359448489975075, 4.3622954328695815),
+        (5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525),
+        (5.86145544294642, -12.92096931784711, 8.159367898576159, -0.071584973281401, -0.028269050394068383),
+        _FIFTH,
+    ),
+    b=(*_FIFTH, 0.0),
+    c=(0.0, 0.161, 0.327, 0.9, 0.9800255409045097, 1.0, 1.0),
+    b_error=(
+        0.0017800110522257783,
+        0.0008164344596567453,
+        -0.0078808780102619939,
+        0.14471100717326298,
+        -0.58235716545255505,
+        0.45808210592918665,
+        -1 / 66,
+    ),
+)
+"""The pair of orders 5 and 4 of Tsitouras (2011)."""
 
 
-class NoisyEuler(dfx.AbstractSolver):
+@final
+class RungeKutta(AbstractMethod):
+    """An explicit Runge-Kutta method: `k_i` the rate at `mu + h sum_j a_ij k_j`, and the step to `mu + h sum_i b_i k_i`."""
+
+    tableau: Tableau = eqx.field(static=True)
+
+    @property
+    def ends_in_rate(self) -> bool:
+        """Whether the last stage is at the end of the step."""
+        return (*self.tableau.a[-1], 0.0) == self.tableau.b
+
+    def step(self, rate: Rate, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, k: Any) -> Step:
+        """One step; its stages are one loop, so that the field is compiled once for all of them."""
+        h, table = t1 - t0, self.tableau
+        a, b, c = (jnp.asarray(part, h.dtype) for part in (table.matrix, table.b, table.c))
+
+        def stage(rates, row):
+            i, weights, time = row
+            return put(rates, i, rate(t0 + time * h, plus(mu, h * weights, rates))), None
+
+        rates = jax.tree.map(lambda leaf: leaf[None], k)
+        if len(b) > 1:
+            rates = put(none(mu, len(b)), 0, k)
+            rates, _ = jax.lax.scan(stage, rates, (jnp.arange(1, len(b)), a[1:], c[1:]))
+        last = jax.tree.map(lambda leaf: leaf[-1], rates) if self.ends_in_rate else None
+        return Step(plus(mu, h * b, rates), self._error(h, mu, rates), last)
+
+    def _error(self, h: Float[Array, ""], mu: Any, rates: Any) -> Any:
+        if self.tableau.b_error is None:
+            return None
+        weights = h * jnp.asarray(self.tableau.b_error, h.dtype)
+        return plus(jax.tree.map(jnp.zeros_like, mu), weights, rates)
+
+
+@final
+class Implicit(AbstractMethod):
+    """A stiff method of diffrax, whose steps solve equations in all numbers of the measure."""
+
+    method: Any
+    """A `diffrax.AbstractImplicitSolver`."""
+
+    def step(self, rate: Rate, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, k: Any) -> Step:
+        """One step, which is not good when its equations were not solved."""
+        import diffrax as dfx
+
+        term = dfx.ODETerm(lambda t, mu, args: rate(t, mu))  # pyright: ignore[reportArgumentType]
+        state = self.method.init(term, t0, t1, mu, None)
+        mu, error, _, _, result = self.method.step(term, t0, t1, mu, None, state, jnp.array(False))
+        return Step(mu, error, good=result == dfx.RESULTS.successful)
+
+
+@final
+class NoisyEuler(AbstractMethod):
     """Euler steps along geodesics with Brownian kicks: weak order 1 on any space, and never off it.
 
     The kicks are increments of one Brownian path over the whole run, so legs and step sizes share it.
     """
 
-    term_structure: ClassVar[Any] = dfx.AbstractTerm
-    interpolation_cls: ClassVar[Any] = dfx.LocalLinearInterpolation
-    path: dfx.AbstractBrownianPath
+    path: Any
+    """A `diffrax.AbstractBrownianPath`."""
     size: Float[Array, ""]
 
-    def order(self, terms):
-        """One, in the weak sense."""
-        return 1
-
-    def init(self, terms, t0, t1, y0, args):
-        """There is nothing to remember between steps."""
-
-    def func(self, terms, t0, y0, args):
-        """The drift."""
-        return terms.vf(t0, y0, args)
-
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(self, rate: Rate, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, k: Any) -> Step:
         """Drift and kick together along the geodesic."""
-        drift = terms.vf(t0, y0, args).points * terms.contr(t0, t1)
-        y1 = y0.advance(drift + self.size * self.path.evaluate(t0, t1))
-        return y1, None, {"y0": y0, "y1": y1}, None, dfx.RESULTS.successful
+        return Step(mu.advance((t1 - t0) * k.points + self.size * self.path.evaluate(t0, t1)))
 
 
-class Resolved(dfx.AbstractAdaptiveStepSizeController):
-    """An adaptive controller that stops when a step no longer changes the time, or when there were too many."""
-
-    controller: dfx.AbstractAdaptiveStepSizeController
-    most: int = eqx.field(static=True)
-
-    @property
-    def rtol(self):
-        """The relative tolerance of the wrapped controller."""
-        return self.controller.rtol
-
-    @property
-    def atol(self):
-        """The absolute tolerance of the wrapped controller."""
-        return self.controller.atol
-
-    @property
-    def norm(self):  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The error norm of the wrapped controller."""
-        return self.controller.norm
-
-    def wrap(self, direction):
-        """Wrap the wrapped controller."""
-        return eqx.tree_at(lambda c: c.controller, self, self.controller.wrap(direction))
-
-    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
-        """The first step of the wrapped controller."""
-        t1, state = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
-        return t1, (state, jnp.zeros((), int))
-
-    def adapt_step_size(self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state):
-        """The decision of the wrapped controller, unless its next step is below the spacing of times or one too many."""
-        controller_state, count = controller_state
-        keep, next_t0, next_t1, jumped, state, result = self.controller.adapt_step_size(
-            t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
-        )
-        step = jnp.asarray(next_t1 - next_t0)
-        spacing = jnp.finfo(step.dtype).eps * jnp.abs(next_t0)
-        stuck = jnp.where(keep, step <= 0, step <= 4 * spacing)
-        result = dfx.RESULTS.where(count < self.most, result, dfx.RESULTS.max_steps_reached)
-        result = dfx.RESULTS.where(stuck, dfx.RESULTS.dt_min_reached, result)
-        return keep, next_t0, next_t1, jumped, (state, count + 1), result
+def none(mu: Any, count: int) -> Any:
+    """Room for some tangents to a measure."""
+    return jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), mu)
 
 
-def largest(tree) -> Float[Array, ""]:
+def put(rates: Any, i: Any, k: Any) -> Any:
+    """Tangents with one of them replaced."""
+    return jax.tree.map(lambda all_, new: all_.at[i].set(new), rates, k)
+
+
+def plus(mu: Any, weights: Float[Array, " s"], rates: Any) -> Any:
+    """A measure moved along a combination of tangents."""
+    return jax.tree.map(lambda leaf, k: leaf + jnp.tensordot(weights, k, axes=1), mu, rates)
+
+
+def largest(tree: Any) -> Float[Array, ""]:
     """The largest absolute value of all numbers of a tree, in their own precision; NaN if one of them is."""
     return jnp.max(jnp.stack([jnp.abs(leaf).max() for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))]))

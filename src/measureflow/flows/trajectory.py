@@ -1,5 +1,6 @@
 """What a flow leaves behind: frames, how it ended, and what it cost."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar, final
 
@@ -66,8 +67,9 @@ class Outcome(eqx.Module):
 class Trajectory(eqx.Module, Generic[Measure]):
     """The frames of a flow.
 
-    `measures` is one measure with a leading axis over frames. A flow that stops early keeps the frames it reached;
-    under `jit` or `vmap`, where shapes are fixed, all frames stay and those from `frames` on are infinite.
+    `measures` is one measure with a leading axis over frames, or None where they were observed and not kept; `observed` is
+    what was observed of each, with the same axis. A flow that stops early keeps the frames it reached; under `jit` or `vmap`,
+    where shapes are fixed, all frames stay and those from `frames` on are infinite.
     """
 
     times: Float[Array, " k"]
@@ -77,6 +79,7 @@ class Trajectory(eqx.Module, Generic[Measure]):
     frames: Int[Array, ""]
     costs: dict[str, Array]
     engine: str = eqx.field(static=True)
+    observed: Any = None
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -90,11 +93,22 @@ class Trajectory(eqx.Module, Generic[Measure]):
         """The measure of frame `i`; frames are counted from the end if it is negative."""
         if isinstance(i, int) and not -len(self) <= i < len(self):
             raise IndexError(f"`i` is {i}, but the path has {len(self)} frames, from 0 to {len(self) - 1}.")
-        return jax.tree.map(lambda leaf: leaf[i], self.measures)
+        return jax.tree.map(lambda leaf: leaf[i], self._kept())
 
     def map(self, f: Callable[[Measure], Value]) -> Value:
-        """A function of one measure, on every frame at once."""
-        return jax.vmap(f)(self.measures)
+        """A function of one measure, on every frame: at once if JAX can compile it, else one after the other."""
+        measures = self._kept()
+        try:
+            return jax.vmap(f)(measures)
+        except jax.errors.JAXTypeError:
+            if not checks.concrete(measures):
+                raise
+            return _stacked([f(mu) for mu in self])
+
+    def _kept(self) -> Measure:
+        if self.measures is None:
+            raise ValueError("The frames were observed and not kept; pass `keep=True` as well to have both.")
+        return self.measures
 
     def __len__(self) -> int:
         return len(self.times)
@@ -104,14 +118,23 @@ class Trajectory(eqx.Module, Generic[Measure]):
 
     def since(self, first: int) -> "Trajectory[Measure]":
         """The trajectory without its first frames."""
-        rest = jax.tree.map(lambda leaf: leaf[first:], (self.times, self.measures))
-        return eqx.tree_at(lambda path: (path.times, path.measures, path.frames), self, (*rest, self.frames - first))
+        return self._between(slice(first, None), self.frames - first)
 
     def reached(self) -> "Trajectory[Measure]":
         """The trajectory without the frames that were not reached."""
-        keep = int(self.frames)
-        frames = jax.tree.map(lambda leaf: leaf[:keep], (self.times, self.measures))
-        return eqx.tree_at(lambda path: (path.times, path.measures), self, frames)
+        return self._between(slice(int(self.frames)), self.frames)
+
+    def _between(self, which: slice, frames: Int[Array, ""]) -> "Trajectory[Measure]":
+        cut = jax.tree.map(lambda leaf: leaf[which], (self.times, self.measures, self.observed))
+        return dataclasses.replace(self, times=cut[0], measures=cut[1], observed=cut[2], frames=frames)
+
+
+def _stacked(values: list[Any]) -> Any:
+    """Values as one tree of arrays; those that are no arrays, or of various shapes, stay a list."""
+    try:
+        return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *values)
+    except ValueError:
+        return values
 
 
 def _plain(value: Array) -> Any:
