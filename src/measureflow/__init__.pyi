@@ -63,6 +63,7 @@ from .measures import GaussianMixture as GaussianMixture
 from .measures import Particles as Particles
 from .measures import Sequence as Sequence
 from .measures import SphereDensity as SphereDensity
+from .runs import load as load
 from .spaces import Ball as Ball
 from .spaces import Euclidean as Euclidean
 from .spaces import Product as Product

@@ -23,13 +23,24 @@ def _elsewhere(leaf) -> bool:
 
 def floating(value) -> Array:
     """A floating point array from what a user passes: lists and integers become default floats, floats stay."""
-    array = jnp.asarray(value)
+    array = _numbers(value)
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise ValueError(
             f"Complex numbers would lose their imaginary part; pass real ones. Got {array.dtype}{array.shape}."
         )
-    # The cast also settles the type of Python scalars, which otherwise would compile a second time.
-    return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.inexact) else float)
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype if jnp.issubdtype(array.dtype, jnp.inexact) else float)
+    # The cast settles the type of Python scalars, which otherwise would compile a second time; done before the numbers go to
+    # the device, it compiles nothing.
+    return jnp.asarray(array.astype(dtype), dtype)
+
+
+def _numbers(value) -> Array | np.ndarray:
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        return np.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list of traced numbers
+        return jnp.asarray(value)
 
 
 def finite(name: str, value) -> None:

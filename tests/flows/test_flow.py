@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 import measureflow as mf
 from measureflow.fields import AbstractField
+from measureflow.flows import stepping
 from measureflow.sums import native
 
 SOLVERS = {"Euler": mf.Euler, "Heun": mf.Heun, "RK4": mf.RK4}
@@ -463,3 +464,73 @@ def test_products_keep_the_precision_of_their_factors_on_every_device(move):
     products = [line for line in jax.jit(last).lower(jnp.eye(3)).as_text().splitlines() if "dot_general" in line]
     assert products
     assert all("precision = [HIGHEST, HIGHEST]" in line for line in products if "xf64>" in line)
+
+
+def overlap(mu):
+    return jnp.sum(mu.points[0] * mu.points[1])
+
+
+def test_what_is_observed_is_what_frames_would_show():
+    start, times = mf.Particles.iid(mf.Sphere(3), 8, key=0), jnp.linspace(0.0, 2.0, 5)
+    field = mf.SoftmaxAttention.isotropic(3, 4.0)
+    kept = mf.evolve(field, start, times, observe=overlap, keep=True)
+    seen = mf.evolve(field, start, times, observe=overlap)
+    np.testing.assert_allclose(seen.observed, kept.map(overlap), rtol=0, atol=1e-14)
+    assert seen.kept is None
+    with pytest.raises(ValueError, match="observed and not kept"):
+        seen.at(0)
+    merged = mf.evolve(field, start, times, merge=1e-6, observe=overlap)
+    np.testing.assert_allclose(merged.observed, kept.observed, atol=1e-6)
+
+
+def test_what_is_observed_ends_with_the_flow():
+    start = mf.Particles(mf.Euclidean(1), [[0.7], [0.7]])
+    field, times = mf.UnnormalisedAttention.isotropic(1, 1.0), jnp.linspace(0.0, 0.5, 6)
+    path = mf.evolve(field, start, times, observe=overlap)
+    assert path.outcome.blew_up
+    assert path.observed.shape == (3,)
+    inside = eqx.filter_jit(lambda: mf.evolve(field, start, times, observe=overlap).observed)()
+    np.testing.assert_array_equal(np.isfinite(inside), [True] * 3 + [False] * 3)
+
+
+def test_frames_of_whole_steps_are_not_halved_by_rounding_in_float32():
+    """At t = 12 neighbouring times are 1e-6 apart in float32, a hundred thousandth of the step between frames."""
+    start = mf.Particles(mf.Sphere(2), np.array([[1.0, 0.0], [0.0, 1.0]], np.float32))
+    path = mf.evolve(
+        mf.SoftmaxAttention.isotropic(2), start, np.float32(0.1) * np.arange(121, dtype=np.float32), mf.Euler(0.1)
+    )
+    assert path.stats["steps"] == 120
+
+
+def test_the_coefficients_are_those_of_the_peer():
+    for ours, peer in ((stepping.TSITOURAS, dfx.Tsit5.tableau), (stepping.HEUN, dfx.Heun.tableau)):
+        a = np.zeros((peer.num_stages, peer.num_stages))
+        for i, row in enumerate(peer.a_lower):
+            a[i + 1, : i + 1] = row
+        np.testing.assert_array_equal(ours.matrix, a)
+        np.testing.assert_array_equal(ours.b, peer.b_sol)
+        np.testing.assert_array_equal(ours.c, [0.0, *peer.c])
+    np.testing.assert_allclose(stepping.TSITOURAS.b_error, dfx.Tsit5.tableau.b_error, rtol=0, atol=1e-15)
+
+
+def test_derivatives_in_the_last_time_are_the_velocity():
+    start, field = mf.Particles.iid(mf.Sphere(3), 5, key=4), mf.SoftmaxAttention.isotropic(3, 1.5)
+    end = lambda t: mf.evolve(field, start, jnp.stack([0.0, t]), mf.Adaptive(1e-10, 1e-10)).final  # noqa: E731
+    slope = jax.jacrev(lambda t: end(t).points)(1.0)
+    mu = end(1.0)
+    # Off by the local error per step of the last step, which the tolerance bounds.
+    np.testing.assert_allclose(slope, mu.transport(lambda xs: field(1.0, xs, mu)).points, atol=1e-7)
+
+
+def test_second_derivatives_forward_over_reverse_and_twice_forward_agree():
+    start = mf.Particles.iid(mf.Sphere(3), 4, key=4)
+
+    def height(beta, derivative=None):
+        field = mf.SoftmaxAttention.isotropic(3, beta)
+        return mf.evolve(field, start, [0.0, 1.0], mf.RK4(0.1), derivative=derivative).final.points[0, 0]
+
+    mixed = jax.hessian(height)(1.5)
+    twice = jax.jacfwd(jax.jacfwd(lambda beta: height(beta, dfx.ForwardMode())))(1.5)
+    np.testing.assert_allclose(mixed, twice, rtol=1e-10)
+    with pytest.raises(TypeError, match="`derivative` must be"):
+        height(1.5, "forward")

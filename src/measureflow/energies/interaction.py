@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.energies.base import AbstractEnergy
 from measureflow.measures import AbstractMeasure
+from measureflow.measures.matrices import Multiple
 
 
 @final
@@ -24,9 +25,9 @@ class InteractionEnergy(AbstractEnergy):
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The average over all pairs, which some measures have in closed form, and the regular part at `beta = 0`."""
         mean = mu.integrate(lambda xs: xs)
-        beta, identity = self.beta.astype(mean.dtype), jnp.eye(len(mean), dtype=mean.dtype)
+        beta = self.beta.astype(mean.dtype)
         flat = beta == 0
-        return jnp.where(flat, mean @ mean, mu.pairing(beta * identity) / jnp.where(flat, 1.0, beta)) / 2
+        return jnp.where(flat, mean @ mean, mu.pairing(Multiple(beta, len(mean))) / jnp.where(flat, 1.0, beta)) / 2
 
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """The potential `1/beta ∫ e^{beta <x, y>} dmu(y)`, and `<x, ∫ y dmu>` at `beta = 0`."""

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, Real
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField, Part
-from measureflow.fields.matrices import Map, Matrix, Multiple, matrix
 from measureflow.measures import AbstractCloud, AbstractMeasure
+from measureflow.measures.matrices import Map, Matrix, Multiple, matrix
 from measureflow.sums.base import declared
 
 

@@ -40,6 +40,9 @@ class AbstractField(eqx.Module):
         """The velocity as a sum in which exponentials stand apart: a Gaussian averages them in closed form."""
         return (Part(lambda xs: self(t, xs, mu)),)
 
+    def __repr__(self) -> str:
+        return eqx.tree_pformat(self, width=10_000)  # on one line
+
     def __add__(self, other: "AbstractField") -> "AbstractField":
         return Sum((self, other))
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Real
 
 from measureflow import checks
 from measureflow.fields.base import AbstractField, Part
-from measureflow.fields.matrices import full
 from measureflow.measures import AbstractMeasure, Particles, Sequence
+from measureflow.measures.matrices import full
 from measureflow.measures.sequence import default_positions, past
 from measureflow.spaces import Euclidean
 from measureflow.sums import Dense, Past

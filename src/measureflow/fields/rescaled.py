@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, Real
 
 from measureflow.fields.attention import SoftmaxAttention
 from measureflow.fields.base import AbstractField
-from measureflow.fields.matrices import full
 from measureflow.measures import AbstractMeasure
+from measureflow.measures.matrices import full
 
 
 @final

@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int, Real
 
 from measureflow import checks
 from measureflow.fields.attention import AbstractAttention
-from measureflow.fields.matrices import Map, Matrix, Multiple, matrix
 from measureflow.measures import AbstractMeasure
+from measureflow.measures.matrices import Map, Matrix, Multiple, matrix
 
 
 class Potentials(NamedTuple):

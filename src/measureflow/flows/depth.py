@@ -75,7 +75,7 @@ def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""
     last = at_layer(field, first + depth - 1)
     return Trajectory(
         times=times,
-        measures=measures,
+        kept=measures,
         final=final,
         outcome=Outcome(
             jnp.where(reached == depth, REACHED, DIVERGED),

@@ -114,7 +114,7 @@ class Flow(AbstractFlow[Measure]):
         self.solver = _resolved(solver, dtype, self.times)
         self.field = in_precision_of(start, field)
         _check_end(self.field, self.times)
-        start.admit(self.field, self.times[0])
+        start.admit(self.field, self._time(0))
         self.start = _summed(start, self.solver) if engine is None else start.using(engine)
         self.noise, self.key = noise, None if key is None else as_key(key)
         if merge is not None:
@@ -123,6 +123,11 @@ class Flow(AbstractFlow[Measure]):
         self.merge = None if merge is None else float(np.asarray(merge))
         self.keeping = Keeping(observe is None if keep is None else keep, observe)
         self.way()  # a noise that does not fit is refused here
+
+    def _time(self, i: int) -> Float[Array, ""]:
+        """One of the times; where it is known, without a program of its own for each number of times."""
+        known = np.asarray(self.times) if checks.concrete(self.times) else self.times
+        return jnp.asarray(known[i], self.times.dtype)
 
     def way(self, derivative: Any = None) -> AbstractWay:
         """How legs are done: straight, with noise, or merging tokens on the way."""
@@ -134,11 +139,11 @@ class Flow(AbstractFlow[Measure]):
 
     def run(self, derivative: Any = None) -> Trajectory[Measure]:
         """The whole flow in one leg; `derivative` as in `evolve`."""
-        return _kept(self._along(self.way(derivative), self.start, self.times[0], self.times))
+        return _kept(self._along(self.way(derivative), self.start, self._time(0), self.times))
 
     def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
         """The frames between two, on from the measure at the frame before."""
-        before = self.times[max(first - 1, 0)]
+        before = self._time(max(first - 1, 0))
         return self._along(self.way(), mu, before, self.times[first:last])
 
     def _along(
@@ -159,8 +164,8 @@ class Flow(AbstractFlow[Measure]):
         of it. Infinite when a run does not arrive. With noise all runs share the Brownian path; with merging the others merge
         at twice the distance, and by how far tokens were moved when they merged is added.
         """
-        end = self.times[-1] if end is None else jnp.asarray(end, self.times.dtype)
-        way, solver, start = self.way().coarser(), self.solver.second(), self.times[0]
+        end = self._time(-1) if end is None else jnp.asarray(end, self.times.dtype)
+        way, solver, start = self.way().coarser(), self.solver.second(), self._time(0)
         stops = start + jnp.asarray([0.0, *self.solver.pauses, 1.0], start.dtype) * (end - start)
         second = way.leg(self.field, self.start, start, stops, solver)
         error, less, lesser = (

@@ -179,7 +179,7 @@ def leg(
     kind = jnp.where(valid, _kind(state, solver, speed), INVALID)
     return Trajectory(
         times=times,
-        measures=measures,
+        kept=measures,
         observed=observed,
         final=state.mu,
         outcome=Outcome(kind, state.t, speed),

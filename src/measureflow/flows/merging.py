@@ -133,7 +133,7 @@ def merged_leg(
     }
     return Trajectory(
         times=times[: len(frames)],
-        measures=measures,
+        kept=measures,
         observed=observed,
         final=eqx.tree_at(lambda m: m.points, mu0, merged.mu.points[merged.where]),
         outcome=path.outcome,

@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from measureflow import checks
-from measureflow.measures import AbstractMeasure
+from measureflow.desk import OnDesk, frame_at
+from measureflow.measures import AbstractCloud, AbstractMeasure
 
 Measure = TypeVar("Measure", bound=AbstractMeasure)
 Value = TypeVar("Value")
 
-REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND, UNDEFINED, SPENT, INVALID = range(10)
+REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND, UNDEFINED, SPENT, INVALID, STOPPED = range(11)
 
 SENTENCES = {
     REACHED: "Reached t = {time:.10g}.",
@@ -31,6 +32,7 @@ SENTENCES = {
     UNDEFINED: "Stopped at t = {time:.10g}: the field is not a number there (NaN), though the measure is finite.",
     SPENT: "Stopped at t = {time:.10g}: too many steps to the next frame, at a speed of {speed:.3g}. Ask for an earlier time or "
     "closer frames, raise `most_steps`, or use `Stiff()` or `merge` if the motion is slow.",
+    STOPPED: "Interrupted at t = {time:.10g}.",
     INVALID: "Not started: times must increase, steps be positive, and the measure lie in its space; inside `jit` this is "
     "found only when it runs.",
 }
@@ -54,6 +56,9 @@ class Outcome(eqx.Module):
         """Whether the flow left every bound in finite time."""
         return (self.kind == BLOW_UP) | (self.kind == DIVERGED)
 
+    def __repr__(self) -> str:
+        return f"Outcome({str(self).rstrip('.')})"
+
     def __str__(self) -> str:
         if not checks.concrete(self.kind):
             return "The outcome is not known while tracing."
@@ -64,16 +69,16 @@ class Outcome(eqx.Module):
 
 
 @final
-class Trajectory(eqx.Module, Generic[Measure]):
+class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
     """The frames of a flow.
 
-    `measures` is one measure with a leading axis over frames, or None where they were observed and not kept; `observed` is
-    what was observed of each, with the same axis. A flow that stops early keeps the frames it reached; under `jit` or `vmap`,
+    `measures` is one measure with a leading axis over frames; `observed` is what was observed of each, with the same axis, and
+    then frames may not have been `kept`. A flow that stops early keeps the frames it reached; under `jit` or `vmap`,
     where shapes are fixed, all frames stay and those from `frames` on are infinite.
     """
 
     times: Float[Array, " k"]
-    measures: Measure
+    kept: Measure | None
     final: Measure
     outcome: Outcome
     frames: Int[Array, ""]
@@ -89,15 +94,19 @@ class Trajectory(eqx.Module, Generic[Measure]):
             stats["blow_up_time"] = float(self.outcome.time)
         return stats
 
-    def at(self, i: int) -> Measure:
-        """The measure of frame `i`; frames are counted from the end if it is negative."""
+    def at(self, i: int | None = None, *, time: float | None = None) -> Measure:
+        """The measure of frame `i`, counted from the end if it is negative, or that of the frame at a `time`."""
+        if (i is None) == (time is None):
+            raise TypeError("`at` takes the index of a frame or `time=`, one of the two.")
+        if i is None:
+            i = frame_at(self.times, time)  # pyright: ignore[reportArgumentType]
         if isinstance(i, int) and not -len(self) <= i < len(self):
             raise IndexError(f"`i` is {i}, but the path has {len(self)} frames, from 0 to {len(self) - 1}.")
-        return jax.tree.map(lambda leaf: leaf[i], self._kept())
+        return _frame(self.measures, i)
 
     def map(self, f: Callable[[Measure], Value]) -> Value:
         """A function of one measure, on every frame: at once if JAX can compile it, else one after the other."""
-        measures = self._kept()
+        measures = self.measures
         try:
             return jax.vmap(f)(measures)
         except jax.errors.JAXTypeError:
@@ -105,10 +114,41 @@ class Trajectory(eqx.Module, Generic[Measure]):
                 raise
             return _stacked([f(mu) for mu in self])
 
-    def _kept(self) -> Measure:
-        if self.measures is None:
+    @property
+    def measures(self) -> Measure:
+        """All frames as one measure with a leading axis."""
+        if self.kept is None:
             raise ValueError("The frames were observed and not kept; pass `keep=True` as well to have both.")
-        return self.measures
+        return self.kept
+
+    @property
+    def points(self) -> Float[Array, "k n d"]:
+        """The tokens of all frames."""
+        if not isinstance(measures := self.measures, AbstractCloud):
+            raise TypeError(f"`points` are those of tokens; these frames are {measures.described}. See `measures`.")
+        return measures.points
+
+    def __getitem__(self, i: int | slice) -> Any:
+        """A frame, or the path through some of them."""
+        if isinstance(i, slice):
+            return self._between(i, jnp.asarray(len(range(*i.indices(len(self))))))
+        return self.at(i)
+
+    def __repr__(self) -> str:
+        if not checks.concrete(self):
+            return f"Trajectory(traced, {self.final.described})"
+        if np.ndim(self.outcome.kind):
+            return f"Trajectory({np.size(self.outcome.kind)} flows of {self.final.described}. {self.outcome})"
+        return f"Trajectory({self.described})"
+
+    @property
+    def described(self) -> str:
+        """The path in a line."""
+        stats, times = self.stats, np.asarray(self.times)
+        span = f", t = {times[0]:.4g} to {times[-1]:.4g}" if len(times) else ""
+        how = str(self.outcome).rstrip(".")
+        error = f", error {stats['error']:.1g}" if "error" in stats else ""
+        return f"{len(self)} frames{span}, {self.final.described}, {how[:1].lower()}{how[1:]} in {stats['steps']} steps{error}"
 
     def __len__(self) -> int:
         return len(self.times)
@@ -125,8 +165,13 @@ class Trajectory(eqx.Module, Generic[Measure]):
         return self._between(slice(int(self.frames)), self.frames)
 
     def _between(self, which: slice, frames: Int[Array, ""]) -> "Trajectory[Measure]":
-        cut = jax.tree.map(lambda leaf: leaf[which], (self.times, self.measures, self.observed))
-        return dataclasses.replace(self, times=cut[0], measures=cut[1], observed=cut[2], frames=frames)
+        cut = jax.tree.map(lambda leaf: leaf[which], (self.times, self.kept, self.observed))
+        return dataclasses.replace(self, times=cut[0], kept=cut[1], observed=cut[2], frames=frames)
+
+
+@eqx.filter_jit
+def _frame(measures: Measure, i: int | Int[Array, ""]) -> Measure:
+    return jax.tree.map(lambda leaf: leaf[i], measures)
 
 
 def _stacked(values: list[Any]) -> Any:

@@ -99,6 +99,11 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
                 f"`degree` {degree} resolves the density only to {off:.2g} of its maximum; take a higher one."
             )
 
+    @property
+    def described(self) -> str:
+        """What, and where."""
+        return f"A density about an axis of {self.space.symbol}"
+
     @staticmethod
     def uniform(dim: int, degree: int) -> "AxialDensity":
         """The uniform density."""

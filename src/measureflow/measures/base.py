@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Real
 
 from measureflow import precision
+from measureflow.measures.matrices import Matrix
 from measureflow.spaces import AbstractSpace
 from measureflow.sums import AbstractEngine, Attended
 
@@ -32,6 +33,14 @@ class AbstractMeasure(eqx.Module):
         super().__init_subclass__(**options)
         precision.keep(cls, "attend", "ridge", "integrate", "pairing", "potential", "weigh", "transport", "sample")
 
+    @property
+    def described(self) -> str:
+        """The measure in a few words, such as "64 tokens on S²"."""
+        return f"A measure on {self.space.symbol}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.described})"
+
     @abc.abstractmethod
     def attend(self, covectors: Float[Array, "m d"]) -> Attended:
         """How covectors see the measure: `L(a) = log ∫ e^{<a, y>} dmu(y)` and its gradient, the tilted mean."""
@@ -44,7 +53,7 @@ class AbstractMeasure(eqx.Module):
         """The average of a function of one point: `∫ f dmu`."""
         return self.integrate(jax.vmap(integrand))
 
-    def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
+    def pairing(self, form: Matrix) -> Float[Array, ""]:
         """The average of `e^{<Ax, y>}` over independent pairs of points."""
         return self.integrate(lambda xs: jnp.exp(self.attend(xs @ form.T).log_mass))
 

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
@@ -32,6 +33,11 @@ class AbstractCloud(AbstractMeasure):
     engine: eqx.AbstractVar[AbstractEngine]
     tokens: eqx.AbstractVar["AbstractCloud"]
     """The tokens and their weights alone, where the numbers that move are kept."""
+
+    @property
+    def described(self) -> str:
+        """How many tokens, and where."""
+        return f"{self.points.shape[-2]} tokens on {self.space.symbol}"
 
     @property
     def weights(self) -> Float[Array, "*frames n"]:
@@ -154,15 +160,15 @@ def checked_weights(weights: ArrayLike | Array | None, points: Float[Array, "n d
     """The logarithms of the weights that a user passes, which are normalised; equal ones unless given."""
     n, dtype = len(points), points.dtype
     if weights is None:
-        return jnp.full(n, -jnp.log(n), dtype)
+        return jnp.asarray(np.full(n, -np.log(n), dtype), dtype)
     checks.shaped("weights", weights, (n,), "There is one weight for each token.")
     checks.finite("weights", weights)
     checks.positive("weights", weights)
     # Logarithms first: weights beyond the range of the tokens' precision still have shares.
-    precise = np.asarray(weights, np.float64) if checks.concrete(weights) else jnp.asarray(weights, dtype)
-    log_weights = np.log(precise) if isinstance(precise, np.ndarray) else jnp.log(precise)
-    top = log_weights.max()
-    return jnp.asarray(log_weights - top, dtype) - jax.nn.logsumexp(jnp.asarray(log_weights - top, dtype))
+    if checks.concrete(weights):
+        log_weights = np.log(np.asarray(weights, np.float64))
+        return jnp.asarray(scipy.special.log_softmax(log_weights).astype(dtype), dtype)
+    return jax.nn.log_softmax(jnp.log(jnp.asarray(weights, dtype)))
 
 
 def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:

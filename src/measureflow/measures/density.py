@@ -86,6 +86,11 @@ class AbstractDensity(AbstractMeasure):
     tilt: eqx.AbstractVar[Float[Array, "*frames n"] | None]
 
     @property
+    def described(self) -> str:
+        """What, and where."""
+        return f"A density on {self.space.symbol}"
+
+    @property
     @abc.abstractmethod
     def grid(self) -> AbstractGrid:
         """The nodes at which the density is known."""

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
 from measureflow import checks
 from measureflow.measures.base import AbstractDiffusive
 from measureflow.measures.cloud import AbstractSampled, as_key
+from measureflow.measures.matrices import Matrix
 from measureflow.measures.particles import Particles
 from measureflow.measures.quadrature import REACH, Rule, end_rule, normal_rule, second_rule
 from measureflow.spaces import Euclidean
@@ -72,6 +73,11 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         return eqx.tree_at(lambda mu: (mu.mean, mu.root), plain, (mean, root))
 
     @property
+    def described(self) -> str:
+        """What, and where."""
+        return f"A Gaussian on {self.space.symbol}"
+
+    @property
     def cov(self) -> Float[Array, "*frames d d"]:
         """The covariance."""
         return self.root @ self.root.mT
@@ -120,11 +126,11 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         values, scale = integrand(self.place(nodes)), jnp.exp(self.log_mass)
         return scale * jnp.tensordot(weights, values, 1), scale * jnp.tensordot(jnp.abs(weights), jnp.abs(values), 1)
 
-    def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
+    def pairing(self, form: Matrix) -> Float[Array, ""]:
         """The average of `e^{<Ax, y>}` over independent pairs in closed form; infinite where it has no bound."""
         return self.meeting(self, form)
 
-    def meeting(self, other: "Gaussian", form: Float[Array, "d d"]) -> Float[Array, ""]:
+    def meeting(self, other: "Gaussian", form: Matrix) -> Float[Array, ""]:
         """`∬ e^{<Ax, y>} dmu(x) dnu(y)`: the mass of this Gaussian reweighted by what it sees of the other."""
         return jnp.exp(self._tilt(self.potential(lambda xs: other.attend(xs @ form.T).log_mass)).log_mass)
 
@@ -288,11 +294,17 @@ def square_root(name: str, cov: Float[Array, "d d"]) -> Float[Array, "d d"]:
     rounding = 1e4 * float(jnp.finfo(cov.dtype).eps) * (float(np.abs(cov).max()) if checks.concrete(cov) else 1.0)
     if checks.concrete(cov) and (off := np.abs(np.asarray(cov) - np.asarray(cov).T).max()) > rounding:
         raise ValueError(f"`{name}` must be symmetric; it is off by {off:.3g}. Use (C + C^T) / 2 if that is rounding.")
+    root, least = _root(cov)
+    if checks.concrete(least) and float(least) < -rounding:
+        raise ValueError(f"`{name}` must be positive semidefinite; its least eigenvalue is {float(least):.3g}.")
+    return root
+
+
+@jax.jit
+def _root(cov: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, ""]]:
     values, vectors = jnp.linalg.eigh(cov)
-    if checks.concrete(values) and (least := float(values.min())) < -rounding:
-        raise ValueError(f"`{name}` must be positive semidefinite; its least eigenvalue is {least:.3g}.")
     # What is left below zero is rounding of a zero.
-    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None]
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None], values.min()
 
 
 def _moments(mean, matrix, name: str) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:

@@ -30,6 +30,7 @@ from measureflow.measures.gaussian import (
     leaves,
     square_root,
 )
+from measureflow.measures.matrices import Matrix
 from measureflow.measures.particles import Particles
 from measureflow.spaces import Euclidean
 from measureflow.sums import AbstractEngine, Attended
@@ -55,6 +56,11 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         log_weights = jax.nn.log_softmax(jnp.log(weights.astype(dtype)))
         plain = Gaussian(jnp.zeros(d, dtype), jnp.zeros((d, d), dtype))
         self.parts = eqx.tree_at(leaves, plain, (means.astype(dtype), roots, log_weights))
+
+    @property
+    def described(self) -> str:
+        """What, and where."""
+        return f"A Gaussian mixture on {self.space.symbol}"
 
     @property
     def weights(self) -> Float[Array, "*frames k"]:
@@ -105,7 +111,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """The sum over the components, each by its quadrature."""
         return self._each(lambda part: part.integrate(integrand)).sum(0)
 
-    def pairing(self, form: Float[Array, "d d"]) -> Float[Array, ""]:
+    def pairing(self, form: Matrix) -> Float[Array, ""]:
         """The sum over all pairs of components, each in closed form."""
         return self._each(lambda x: self._each(lambda y: x.meeting(y, form))).sum()
 

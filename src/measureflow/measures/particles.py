@@ -2,6 +2,7 @@
 
 from typing import final
 
+import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
@@ -45,4 +46,9 @@ class Particles(AbstractCloud):
         """
         if n < 1:
             raise ValueError(f"`n` must be at least 1; got {n}.")
-        return Particles(space, jax.vmap(space.sample)(jax.random.split(as_key(key), n)))
+        return Particles(space, _drawn(space, as_key(key), n))
+
+
+@eqx.filter_jit
+def _drawn(space: AbstractSpace, key: PRNGKeyArray, n: int) -> Float[Array, "n d"]:
+    return jax.vmap(space.sample)(jax.random.split(key, n))

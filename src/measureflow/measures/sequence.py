@@ -39,6 +39,11 @@ class Sequence(AbstractCloud):
         self.positions = _checked(default_positions(self.tokens) if positions is None else positions, self.points)
 
     @property
+    def described(self) -> str:
+        """How many tokens, and where."""
+        return f"A sequence of {super().described}"
+
+    @property
     def space(self) -> AbstractSpace:
         """The space of the tokens."""
         return self.tokens.space
@@ -70,7 +75,7 @@ class Sequence(AbstractCloud):
 def default_positions(tokens: Particles) -> Float[Array, " n"]:
     """The index as position: token `i` of `n`, counted from one, at `i / n`."""
     n = len(tokens.points)
-    return jnp.arange(1, n + 1, dtype=tokens.points.dtype) / n
+    return jnp.asarray(np.arange(1, n + 1) / n, tokens.points.dtype)
 
 
 def past(tokens: Particles, positions: Float[Array, " n"], position: Real[ArrayLike, ""]) -> Particles:

@@ -1,5 +1,6 @@
 from . import vocabulary as vocabulary
 from .comparison import compare as compare
+from .desk import load as load
 from .measures import AbstractMeasureWord as AbstractMeasureWord
 from .performing import perform as perform
 from .reading import Run as Run

@@ -65,12 +65,6 @@ class AbstractTokens(AbstractMeasureWord):
             Series("order", lambda mu: order_parameter(seen(mu)), "order parameter", ".4g", drawn=False),
         )
 
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """How many tokens, and where."""
-        from measureflow.runs.places import symbol
-
-        return f"{len(arrays['points'])} tokens on {symbol(facts['space'])}"
-
     def rows(self, run: "Run") -> Rows:
         """The sizes of the clusters at the end, and when their number last changed."""
         from measureflow.diagnostics import changes

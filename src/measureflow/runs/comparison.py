@@ -132,7 +132,7 @@ def _pairs(found: Comparison, distance: Distance, limit: int) -> dict[float, tup
 
 
 def _title(found: Comparison) -> str:
-    parts = [run.word.title(run.info["measure"], run.arrays(0)) for run in found.runs]
+    parts = [run.at(0).described for run in found.runs]
     return " and ".join(f"{what} ({name})" for what, name in zip(parts, found.names, strict=True))
 
 

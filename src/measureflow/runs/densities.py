@@ -69,10 +69,6 @@ class AbstractRing(AbstractDensityWord):
         count = Series("peaks", lambda mu: peaks(np.asarray(mu.values)), "peaks", host=True, counts=True, drawn=False)
         return (*super().series(look), count)
 
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """What, and where."""
-        return "A density on S¹"
-
     def figure(self, run: "Run") -> Any:
         """Rings at four telling times, and the density over time."""
         from measureflow.plotting import circle_figure

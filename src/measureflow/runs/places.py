@@ -6,8 +6,6 @@ from measureflow.runs.vocabulary import SPACES
 from measureflow.runs.words import load
 from measureflow.spaces import AbstractSpace, Product
 
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
 
 def facts_of(space: AbstractSpace) -> dict[str, Any]:
     """A space as plain values: its word, its size, its numbers."""
@@ -26,16 +24,3 @@ def space_of(facts: dict[str, Any]) -> AbstractSpace:
         raise ValueError(f"`space` {facts['word']!r} is no word here; add it with `use`, as the run did.")
     numbers = {name: value for name, value in facts.items() if name not in ("word", "dim")}
     return load(SPACES[facts["word"]].make)(facts["dim"], **numbers)
-
-
-def symbol(facts: dict[str, Any]) -> str:
-    """A space in a formula: S², R³, a ball of R³."""
-    match facts["word"]:
-        case "product":
-            return " × ".join(symbol(part) for part in facts["parts"])
-        case "sphere":
-            return f"S{facts['dim'] - 1}".translate(RAISED)
-        case "euclidean":
-            return "R" if facts["dim"] == 1 else f"R{facts['dim']}".translate(RAISED)
-        case word:
-            return f"a {word} of " + f"R{facts['dim']}".translate(RAISED)

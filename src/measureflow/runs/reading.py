@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from measureflow.desk import OnDesk, frame_at
 from measureflow.runs.commands import AbstractCommand, again, command
 from measureflow.runs.files import digest
 from measureflow.runs.folder import FORMAT, committed, is_alive, missing_chunks
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from measureflow.runs.report import Report
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(OnDesk):
     """A run folder, finished or not: a sequence of measures with what was watched and how it ended."""
 
     path: Path
@@ -149,8 +150,12 @@ class Run:
         except Exception as error:
             raise self._broken(f"frame {frame % max(self.frames, 1)} in data.zarr", error) from None
 
-    def at(self, i: int) -> Any:
-        """The measure of frame `i`."""
+    def at(self, i: int | None = None, *, time: float | None = None) -> Any:
+        """The measure of frame `i`, or that of the frame at a `time`."""
+        if (i is None) == (time is None):
+            raise TypeError("`at` takes the index of a frame or `time=`, one of the two.")
+        if i is None:
+            i = frame_at(self.times, time)  # pyright: ignore[reportArgumentType]
         if not -self.frames <= i < self.frames:
             raise IndexError(f"`i` is {i}, but {str(self.path)!r} has {self.frames} frames.")
         return self.word.restored(self.info["measure"], self.arrays(i))
@@ -202,6 +207,21 @@ class Run:
     def __iter__(self) -> Iterator[Any]:
         return (self.at(i) for i in range(self.frames))
 
+    def __getitem__(self, i: int) -> Any:
+        return self.at(i)
+
+    @property
+    def points(self) -> np.ndarray:
+        """The tokens of all frames."""
+        if "points" not in self.data:
+            raise InputError(f"{str(self.path)!r} has no tokens: its frames are {self.word.help}. See `data`.")
+        return self.data.points.values
+
+    def __repr__(self) -> str:
+        span = f", t = {self.times[0]:.4g} to {self.times[-1]:.4g}" if self.frames else ""
+        error = f", error {self.stats['error']:.1g}" if "error" in self.stats else ""
+        return f"Run({str(self.path)!r}: {self.frames} frames{span}, {self.title}. {self.outcome.rstrip('.')}{error})"
+
     @property
     def table(self) -> "Report":
         """The run in rows."""
@@ -215,11 +235,6 @@ class Run:
         from measureflow.runs.report import figure
 
         return figure(self)
-
-    def _repr_html_(self) -> str:
-        from measureflow.runs.report import card
-
-        return card(self)
 
 
 def open(path: str | Path) -> Run:

@@ -39,7 +39,7 @@ def record(
         word=word,
         word_name=word_name,
         series=(*word.series(look), *own),
-        title=title or word.title(word.facts(flow.start), word.arrays(flow.start)),
+        title=title or flow.start.described,
         frames_per_leg=frames_per_leg,
         verify=verify,
         look=look,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from measureflow.runs.held import Held
 from measureflow.runs.reading import Run
 from measureflow.runs.settings import InputError
 
@@ -32,15 +33,15 @@ class Report:
         return f"<table>{cells}</table>"
 
 
-def table(run: Run) -> Report:
+def table(run: Run | Held) -> Report:
     """What a run came to: its series from first to last, what its measure says, its error and cost."""
     return Report(tuple(_rows(run)))
 
 
-def _rows(run: Run) -> Iterator[tuple[str, str]]:
+def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
     if run.frames:
         yield from ((series.label, f"{series.text(0)} to {series.last}") for series in run.series.values())
-        yield from run.command.rows(run)
+        yield from run.command.rows(_as_run(run))
     stats = run.stats
     if "error" in stats:
         yield "error estimate", f"{stats['error']:.2g} in the final numbers: steps, resolution and sums"
@@ -50,20 +51,21 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "tokens left", f"{stats['tokens']}, moved by at most {stats['merge_error']:.2g} when they merged"
     if "steps" in stats:
         yield "steps", f"{stats['steps']} and {stats['rejected']} rejected"
-    yield "seconds", f"{run.info['seconds']:.1f}"
+    if "seconds" in run.info:
+        yield "seconds", f"{run.info['seconds']:.1f}"
 
 
-def figure(run: Run) -> Any:
+def figure(run: Run | Held) -> Any:
     """The picture of a run."""
     _framed(run)
-    return run.command.figure(run)
+    return run.command.figure(_as_run(run))
 
 
-def movie(run: Run, file: str | Path) -> Path:
+def movie(run: Run | Held, file: str | Path) -> Path:
     """Write a run as a moving picture."""
     _framed(run)
     try:
-        run.command.movie(run, Path(file))
+        run.command.movie(_as_run(run), Path(file))
     except ValueError as error:
         raise InputError(str(error)) from None
     return Path(file)
@@ -81,7 +83,7 @@ def save(run: Run, *, format: str = "png", moving: bool = False) -> dict[str, Pa
     return written
 
 
-def card(run: Run) -> str:
+def card(run: Run | Held) -> str:
     """A run as HTML: title, picture, table and outcome."""
     picture = ""
     if run.frames:
@@ -92,6 +94,11 @@ def card(run: Run) -> str:
     return f"<div><b>{title}</b><br>{picture}{table(run)._repr_html_()}{outcome}</div>"
 
 
-def _framed(run: Run) -> None:
+def _as_run(run: Run | Held) -> Any:
+    """What commands and words take for a run: a path that is held has all that they ask for."""
+    return run
+
+
+def _framed(run: Run | Held) -> None:
     if not run.frames:
-        raise InputError(f"{str(run.path)!r} has no saved frames to draw.")
+        raise InputError(f"{run.title!r} has no saved frames to draw.")

@@ -92,9 +92,8 @@ def _mover(config: Simulation) -> str:
 
 
 def _title(config: Simulation, start: AbstractMeasure) -> str:
-    word = MEASURES.choose(config)
     parts = [
-        word.title(word.facts(start), word.arrays(start)),
+        start.described,
         _mover(config),
         f"β = {config.beta:g}" if config.matrices is None else f"matrices of {config.matrices}",
         *([f"{config.heads} heads"] if config.heads > 1 else []),

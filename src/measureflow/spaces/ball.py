@@ -88,6 +88,11 @@ class Product(AbstractSpace):
         """The sum of the dimensions."""
         return sum(space.dim for space in self.spaces)
 
+    @property
+    def symbol(self) -> str:
+        """Those of its parts."""
+        return " × ".join(space.symbol for space in self.spaces)
+
     def split(self, x: Float[Array, "*n d"]) -> list[Float[Array, "*n _"]]:
         """The parts of a point, or of many."""
         return jnp.split(x, np.cumsum([space.dim for space in self.spaces])[:-1].tolist(), axis=-1)

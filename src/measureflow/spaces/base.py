@@ -10,11 +10,23 @@ import equinox as eqx
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
 
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def raised(letter: str, power: int) -> str:
+    """A letter with an exponent, which is left out if it is one."""
+    return letter if power == 1 else letter + str(power).translate(RAISED)
+
 
 class AbstractSpace(eqx.Module):
     """A subset of Euclidean space on which tokens live; `dim` counts ambient coordinates."""
 
     dim: eqx.AbstractVar[int]
+
+    @property
+    def symbol(self) -> str:
+        """The space in a formula, such as S² or R³."""
+        return f"a {type(self).__name__.lower()} of {raised('R', self.dim)}"
 
     @abc.abstractmethod
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:

@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
 
 from measureflow import checks
-from measureflow.spaces.base import AbstractSpace
+from measureflow.spaces.base import AbstractSpace, raised
 
 
 @final
@@ -20,6 +20,11 @@ class Euclidean(AbstractSpace):
 
     def __check_init__(self):
         checks.count("dim", self.dim, 1)
+
+    @property
+    def symbol(self) -> str:
+        """R, R², ..."""
+        return raised("R", self.dim)
 
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point itself."""

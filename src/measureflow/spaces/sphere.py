@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, Real
 
 from measureflow import checks
-from measureflow.spaces.base import AbstractSpace
+from measureflow.spaces.base import RAISED, AbstractSpace
 
 UNIT_TOLERANCE = 1e-6
 """How far a token's norm may be from one: float32 rounding passes, data that was never normalised does not."""
@@ -24,6 +24,11 @@ class Sphere(AbstractSpace):
 
     def __check_init__(self):
         checks.count("dim", self.dim, 2, "It counts ambient coordinates: the circle is `Sphere(2)`.")
+
+    @property
+    def symbol(self) -> str:
+        """S¹, S², ..."""
+        return f"S{self.dim - 1}".translate(RAISED)
 
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point divided by its norm."""

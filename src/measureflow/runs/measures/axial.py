@@ -72,12 +72,6 @@ class AxialWord(AbstractDensityWord):
         moments = even.grid.polynomials @ (arrays["density"] * even.grid.weights)
         return eqx.tree_at(lambda mu: mu.moments, even, jnp.asarray(moments))
 
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """What, and where."""
-        from measureflow.runs.places import symbol
-
-        return f"A density about an axis of {symbol({'word': 'sphere', 'dim': facts['dim']})}"
-
     def figure(self, run: "Run") -> Any:
         """The density over heights at four telling times and through time, and the series."""
         from measureflow.plotting import axial_figure

@@ -83,10 +83,6 @@ class AbstractMeasureWord(abc.ABC):
     def series(self, look: Look) -> "tuple[Series, ...]":
         """What is watched along a run."""
 
-    @abc.abstractmethod
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """The measure in a few words."""
-
     def rows(self, run: "Run") -> Rows:
         """Rows of the table of a run beyond those of its series."""
         yield from ()

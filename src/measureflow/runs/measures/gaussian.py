@@ -47,11 +47,5 @@ class OneNormal(AbstractNormal):
 
         return Gaussian(arrays["mean"], arrays["cov"])
 
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """What, and where."""
-        from measureflow.runs.places import symbol
-
-        return f"A Gaussian on {symbol({'word': 'euclidean', 'dim': len(arrays['mean'])})}"
-
 
 WORD = OneNormal()

@@ -50,11 +50,5 @@ class SeveralNormals(AbstractNormal):
 
         return GaussianMixture(arrays["weights"], arrays["means"], arrays["covs"])
 
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """What, and where."""
-        from measureflow.runs.places import symbol
-
-        return f"A Gaussian mixture on {symbol({'word': 'euclidean', 'dim': arrays['means'].shape[-1]})}"
-
 
 WORD = SeveralNormals()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from measureflow.runs.clouds import AbstractTokens
-from measureflow.runs.measures.base import Arrays, Rules
+from measureflow.runs.measures.base import Rules
 
 if TYPE_CHECKING:
     from measureflow.measures import Sequence
@@ -46,10 +46,6 @@ class PositionedTokens(AbstractTokens):
         from measureflow.runs.places import space_of
 
         return Sequence(space_of(facts["space"]), arrays["points"], arrays["positions"], arrays["weights"])
-
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """How many tokens, and where."""
-        return "A sequence of " + super().title(facts, arrays)
 
 
 WORD = PositionedTokens()

@@ -72,10 +72,6 @@ class SphereWord(AbstractDensityWord):
         moments = even.grid.analyse(masses[:, None], even.grid.harmonics[:size, :size])[..., 0]
         return eqx.tree_at(lambda mu: mu.moments, even, moments)
 
-    def title(self, facts: dict[str, Any], arrays: Arrays) -> str:
-        """What, and where."""
-        return "A density on S²"
-
     def drawn(self, run: "Run", frame: int) -> Arrays:
         """The density on a grid three times as fine."""
         from measureflow.measures.sphere import globe

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float, PyTree
+from wadler_lindig import TextDoc
 
 from measureflow import checks
 
@@ -54,10 +55,15 @@ class Multiple(eqx.Module):
     __rmul__ = __mul__
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.full, dtype)
+        return np.asarray(np.asarray(self.factor)[..., None, None] * np.eye(self.dim), dtype)
 
     def __repr__(self) -> str:
-        return f"{self.factor} * identity({self.dim})" if checks.concrete(self.factor) else f"identity({self.dim})"
+        known = checks.concrete(self.factor) and not np.ndim(self.factor)
+        return f"{float(self.factor):g} I" if known else f"c I, {self.shape}"
+
+    def __pdoc__(self, **_: Any) -> TextDoc:
+        """What shows inside the repr of a field."""
+        return TextDoc(repr(self))
 
 
 Matrix = Float[Array, "d d"] | Multiple
