@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from measureflow.runs.job import Job, State
     from measureflow.runs.reading import Run
+    from measureflow.wording import Report
 
 
 class Bar:
@@ -60,20 +61,23 @@ def report(console: Any, run: "Run", *, format: str = "png", moving: bool = Fals
     """Print the table and the outcome of a run, draw its pictures and name what was written."""
     from measureflow.runs.report import save, table
 
-    print_table(console, table(run).rows)
+    print_report(console, table(run))
     console.print(run.outcome, soft_wrap=True, highlight=False)
     written = save(run, format=format, moving=moving) if run.frames else {}
     print_written(console, written | {"data": run.path / "data.zarr"})
 
 
-def print_table(console: Any, rows: Any, heads: tuple[str, ...] = ()) -> None:
-    """Print rows of texts as a table."""
+def print_report(console: Any, report: "Report", *, explain: bool = False) -> None:
+    """Print rows of texts as a table, and below it what its words mean, in a line each or in full."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(*heads, show_header=bool(heads), title=None)
-    for row in rows:
-        table.add_row(*row)
+    table = Table(show_header=False, title=None)
+    for row in report.rows:
+        table.add_row(*map(Text, row))  # a text of a user may have brackets, which are no markup
     console.print(table)
+    for line in report.explanation(full=explain):
+        console.print(line, markup=False, highlight=False)
 
 
 def print_written(console: Any, written: Mapping[str, object]) -> None:

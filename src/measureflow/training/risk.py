@@ -77,6 +77,11 @@ class HeadRisk(AbstractEnergy):
         """The entropy of the targets, which no logits can go below: zero if every label is certain."""
         return -jnp.sum(self.shares * jnp.sum(jax.scipy.special.xlogy(self.targets, self.targets), -1))
 
+    def accuracy(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The share of positions whose most likely next token is the most likely target."""
+        hits = jnp.argmax(self.logits(mu), -1) == jnp.argmax(self.targets, -1)
+        return jnp.sum(self.shares * hits) / jnp.sum(self.shares)
+
     def features(self, theta: Theta) -> Float[Array, "S T V"]:
         """The logits of one head: `phi(x; theta) = A x U W_E`."""
         mixed = jax.vmap(lambda x: self.heads.mix(theta, x))(self.tokens.astype(theta.dtype))
