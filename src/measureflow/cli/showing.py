@@ -39,7 +39,7 @@ def _text(series: Any, value: float) -> str:
     return f"{value:.0f}" if series.counts else format(value, ".5g")
 
 
-def shown(work: Callable[[Any], "Run"], *, moving: bool = False) -> int:
+def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool = False) -> int:
     """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again."""
     from rich.console import Console
 
@@ -51,17 +51,17 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False) -> int:
         with Bar(console) as bar:
             run = work(bar.show)
     except Interrupted as interruption:
-        report(console, Run(interruption.path), moving=moving)
+        report(console, Run(interruption.path), moving=moving, explain=explain)
         raise
-    report(console, run, moving=moving)
+    report(console, run, moving=moving, explain=explain)
     return 0
 
 
-def report(console: Any, run: "Run", *, format: str = "png", moving: bool = False) -> None:
+def report(console: Any, run: "Run", *, format: str = "png", moving: bool = False, explain: bool = False) -> None:
     """Print the table and the outcome of a run, draw its pictures and name what was written."""
     from measureflow.runs.report import save, table
 
-    print_report(console, table(run))
+    print_report(console, table(run), explain=explain)
     console.print(run.outcome, soft_wrap=True, highlight=False)
     written = save(run, format=format, moving=moving) if run.frames else {}
     print_written(console, written | {"data": run.path / "data.zarr"})

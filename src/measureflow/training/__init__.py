@@ -15,7 +15,6 @@ from measureflow.training.chaos import empirical_error as empirical_error
 from measureflow.training.chaos import power_law as power_law
 from measureflow.training.chaos import sample_error as sample_error
 from measureflow.training.chaos import step_error as step_error
-from measureflow.training.data import Baselines as Baselines
 from measureflow.training.data import Stream as Stream
 from measureflow.training.data import Text as Text
 from measureflow.training.deep import DeepHeadRisk as DeepHeadRisk
@@ -50,6 +49,7 @@ from measureflow.training.perturbation import rest_point as rest_point
 from measureflow.training.perturbation import stability as stability
 from measureflow.training.responses import Response as Response
 from measureflow.training.responses import best_response as best_response
+from measureflow.training.risk import Baselines as Baselines
 from measureflow.training.risk import HeadRisk as HeadRisk
 from measureflow.training.risk import Ridge as Ridge
 from measureflow.training.thermal import free_energy as free_energy

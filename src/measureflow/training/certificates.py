@@ -53,8 +53,8 @@ class Certificate(NamedTuple):
 
     `gap` bounds `risk - inf risk`, proved or as far as the search for the offending head is exhaustive; `spread` is the
     difference of the largest and least `Psi` on the support. `optimal` allows for what `prove` leaves open. `average` is
-    `∫ Psi dmu`, `least` is `Psi` at the offender, `floor` the entropy of the targets, which is a lower bound of every risk. `radii`
-    are those of the set, if it has a ball for each block, and numbers below `rounding` are shown as zero.
+    `∫ Psi dmu`, `least` is `Psi` at the offender, `floor` the entropy of the targets, which no risk goes below. `radii` are
+    those of the set, if it has a ball for each block, and numbers below `rounding` are shown as zero.
     """
 
     risk: float
@@ -97,7 +97,7 @@ class Certificate(NamedTuple):
             ("spread of Ψ on the heads", wording.number(self.spread, self.rounding)),
             *gap_rows(self.risk, self.gap, self.floor, self.rounding, self.proof),
             *((("set of heads", f"norms up to {radii}"),) if radii else ()),
-            ("offending head", f"Ψ is {least} there, {average} on average over the heads"),
+            ("offending head", f"Ψ is {least} there ({self.proof}), {average} on average over the heads"),
             ("optimal", self.verdict),
         )
 
@@ -120,13 +120,15 @@ class Certificate(NamedTuple):
         return self.report._repr_html_()
 
 
-def gap_rows(risk: float, gap: float, floor: float, rounding: float, proof: str) -> tuple[tuple[str, str], ...]:
+def gap_rows(
+    risk: float, gap: float, floor: float, rounding: float, proof: str, among: str = "heads of the set"
+) -> tuple[tuple[str, str], ...]:
     """The gap and the lower bound that it gives; where that is only the entropy of the targets, what would give a better one."""
     if risk - gap <= floor + rounding:
         below = f"{wording.number(floor, rounding, '.8g')}, the entropy of the targets, which no risk goes below"
         return ("gap", f"no useful lower bound was found; {REMEDY}"), ("lower bound of the risk", below)
     return (
-        ("gap", f"{wording.number(gap, rounding, '.6g')} at most, among all heads of the set ({proof})"),
+        ("gap", f"{wording.number(gap, rounding, '.6g')} at most, among {among} ({proof})"),
         ("lower bound of the risk", f"{risk - gap:.8g}"),
     )
 
@@ -181,14 +183,14 @@ def check_held(heads: AbstractHeads, mu: Particles, space: AbstractSpace) -> Non
     try:
         space.check(mu.points)
     except ValueError as error:
-        balls = zip(heads.shapes, heads.hull(mu.points).spaces, block_radii(heads, space).values(), strict=False)
-        out = [
-            f"`{name}` has norm {ball.radius:.4g} > {radius:.4g}"
-            for name, ball, radius in balls
-            if ball.radius > radius
+        norms, radii = block_radii(heads, heads.hull(mu.points)), block_radii(heads, space)
+        far = [
+            f"`{name}` has norm {norms[name]:.4g} > {radius:.4g}"
+            for name, radius in radii.items()
+            if norms[name] > radius
         ]
         raise ValueError(
-            f"`mu` has heads outside `space`, for which no bound holds: {', '.join(out) or str(error).rstrip('.')}. Take larger "
+            f"`mu` has heads outside `space`, for which no bound holds: {', '.join(far) or str(error).rstrip('.')}. Take larger "
             "balls, such as `heads.hull(mu.points)`, which just hold them, or project the heads."
         ) from None
 

@@ -6,7 +6,7 @@ character; its characters have fixed random embeddings, to which the position in
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -14,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
-from scipy.special import xlogy
 
 from measureflow import checks
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.training import crowd
 from measureflow.training.heads import AbstractHeads
-from measureflow.training.risk import HeadRisk
+from measureflow.training.risk import Baselines, HeadRisk, entropy
 
 
 @final
@@ -36,14 +35,6 @@ class Stream(eqx.Module):
         """The risk of a batch of new sequences."""
         tokens, labels = jax.vmap(self.sample)(jax.random.split(key, size))
         return HeadRisk(tokens, labels, self.unembedding, self.heads)
-
-
-class Baselines(NamedTuple):
-    """Risks that need no heads, in nats a character: of equal chances, of frequencies, and of those after the character before."""
-
-    uniform: float
-    unigram: float
-    bigram: float
 
 
 @final
@@ -115,13 +106,19 @@ class Text(eqx.Module):
         V = len(self.alphabet)
         pairs = np.zeros((V, V))
         np.add.at(pairs, (np.asarray(self.codes[:-1]), np.asarray(self.codes[1:])), 1.0)
-        after, before = _entropy(pairs.sum(0)), _entropy(pairs.sum(1))
-        return Baselines(float(np.log(V)), after, _entropy(pairs) - before)
+        after, before = entropy(pairs.sum(0)), entropy(pairs.sum(1))
+        return Baselines(float(np.log(V)), after, entropy(pairs) - before)
+
+    def prompt(self) -> str:
+        """A window to go on from: the first one that is not trained on, or the last one that is."""
+        codes = self.rest[: self.length] if len(self.rest) else self.codes[-self.length :]
+        return "".join(self.alphabet[code] for code in np.asarray(codes))
 
     def write(self, mu: Particles, prompt: str, count: int, *, key: PRNGKeyArray | int = 0) -> str:
         """Characters drawn one after the other as heads predict them after a prompt, of which they see the last window."""
-        if not prompt or (unknown := set(prompt) - set(self.alphabet)):
-            what = f"{min(unknown)!r} is not in the text" if prompt else "it is empty"
+        unknown = set(prompt) - set(self.alphabet)
+        if unknown or not prompt:
+            what = f"{min(unknown)!r} is none" if unknown else "it is empty"
             raise ValueError(f"`prompt` must consist of characters of the text, at least one; {what}.")
         checks.count("count", count, 1)
         seen = np.array([self.alphabet.index(c) for c in prompt[-self.length :]])
@@ -155,12 +152,6 @@ def _written(text: Text, mu: Particles, window: Int[Array, " T"], seen: Int[Arra
         return (moved.at[jnp.minimum(seen, T - 1)].set(code), jnp.minimum(seen + 1, T)), code
 
     return jax.lax.scan(step, (window, jnp.asarray(seen)), keys)[1]
-
-
-def _entropy(counts: np.ndarray) -> float:
-    """The entropy of the law that is proportional to counts."""
-    law = counts / counts.sum()
-    return float(-xlogy(law, law).sum())
 
 
 def _kept(count: int, length: int, held_out: float) -> int:
