@@ -38,6 +38,9 @@ class Report:
     rows: tuple[tuple[str, str], ...]
     notes: tuple[Note, ...] = ()
 
+    def __add__(self, other: "Report") -> "Report":
+        return Report(self.rows + other.rows, self.notes + other.notes)
+
     def __str__(self) -> str:
         width = max((len(name) for name, _ in self.rows), default=0)
         return "\n".join([f"{name:<{width}}  {text}" for name, text in self.rows] + self.explanation())

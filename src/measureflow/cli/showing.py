@@ -77,7 +77,7 @@ def print_report(console: Any, report: "Report", *, explain: bool = False) -> No
         table.add_row(*map(Text, row))  # a text of a user may have brackets, which are no markup
     console.print(table)
     for line in report.explanation(full=explain):
-        console.print(line, markup=False, highlight=False)
+        console.print("\n" * explain + line, markup=False, highlight=False)
 
 
 def print_written(console: Any, written: Mapping[str, object]) -> None:

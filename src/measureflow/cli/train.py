@@ -10,6 +10,7 @@ from measureflow.cli.simulate import main_of
 from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import Positive
 from measureflow.runs.words import nearest
+from measureflow.wording import Report
 
 USAGE = """usage: measureflow train {heads,certify} [options]
 
@@ -50,13 +51,16 @@ def _certify(path: str, words: Certify) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.runs.training import reopen
+    from measureflow.runs.heads import worth_rows
+    from measureflow.runs.training import reopen, worth
     from measureflow.training import examine
+    from measureflow.training.glossary import notes
 
     config, problem, mu = reopen(path)
     try:
         found = examine(problem.risk, mu, decay=config.decay, prove=words.prove, rounds=words.rounds)
     except ValueError as error:
         raise InputError(str(error)) from None
-    print_report(Console(), found.report, explain=words.explain)
+    against = Report(tuple(worth_rows(worth(problem, config, mu))), notes("baselines"))
+    print_report(Console(), found.report + against, explain=words.explain)
     return 0 if found.certificate.optimal else 1

@@ -114,7 +114,7 @@ class TrainHeads(AbstractCommand):
 
     def rows(self, run: "Run") -> Iterator[tuple[str, str]]:
         """What the risk is worth, gap and spectra, and the risk of the mean-field limit if it was asked for."""
-        yield from _worth(run.stats)
+        yield from worth_rows(run.stats)
         if "gap" in run.stats:
             bound = (run.stats[name] for name in ("risk", "gap", "floor", "rounding", "proof"))
             yield from load("measureflow.training.certificates:gap_rows")(*bound, "heads no larger than these")
@@ -135,7 +135,7 @@ class TrainHeads(AbstractCommand):
         return load("measureflow.runs.training:figure")(run)
 
 
-def _worth(stats: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def worth_rows(stats: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What to hold against the risk: baselines, hits, unseen text, and what the heads write."""
     if "uniform" in stats:
         bigram = f", {stats['bigram']:.4g} bigram" if "bigram" in stats else ""

@@ -98,7 +98,8 @@ class TrainingJob(Job):
     def finish(self, state: State) -> Beside:
         """The heads up to gauge at both ends, the spectra at the end, and the risk of very many heads."""
         problem, final = self.problem, self.problem.heads(state.mu)
-        state.stats |= _bounds(problem, final) | _worth(problem, self.config, final)
+        state.stats |= _bounds(problem, final) | worth(problem, self.config, final)
+        state.stats |= _sample(problem.source, final, self.config.seed)
         ends = [jax.vmap(problem.risk.heads.invariants)(mu.points) for mu in (problem.heads(self.flow.start), final)]
         found: Beside = {
             "invariants": (("end", "token", "invariant"), np.stack([np.asarray(end) for end in ends])),
@@ -204,17 +205,22 @@ def _bounds(problem: Problem, mu: Particles) -> dict[str, Any]:
     return {name: getattr(found, name) for name in ("gap", "floor", "rounding", "proof")} | {"risk": found.risk}
 
 
-def _worth(problem: Problem, config: HeadTraining, mu: Particles) -> dict[str, Any]:
-    """What to hold against the risk: baselines, hits, and for a text what was held out and what the heads write."""
-    source = problem.source
+def worth(problem: Problem, config: HeadTraining, mu: Particles) -> dict[str, Any]:
+    """What to hold against the risk: baselines, hits, and for a text what was held out."""
     found: dict[str, Any] = {"accuracy": float(problem.risk.accuracy(mu))}
-    found |= {name: value for name, value in source.baselines()._asdict().items() if value is not None}
-    if not isinstance(source, Text):
-        return found
-    if (unseen := source.held_out(config.windows)) is not None:
+    found |= {name: value for name, value in problem.source.baselines()._asdict().items() if value is not None}
+    unseen = problem.source.held_out(config.windows) if isinstance(problem.source, Text) else None
+    if unseen is not None:
         found |= {"held_out_risk": float(unseen(mu)), "held_out_accuracy": float(unseen.accuracy(mu))}
+    return found
+
+
+def _sample(source: HeadRisk | Text, mu: Particles, seed: int) -> dict[str, Any]:
+    """How the heads continue a text."""
+    if not isinstance(source, Text):
+        return {}
     prompt = source.prompt()
-    return found | {"prompt": prompt, "continuation": source.write(mu, prompt, WRITTEN, key=config.seed)}
+    return {"prompt": prompt, "continuation": source.write(mu, prompt, WRITTEN, key=seed)}
 
 
 def reopen(path: str) -> tuple[HeadTraining, Problem, Particles]:

@@ -123,7 +123,7 @@ class Text(eqx.Module):
         checks.count("count", count, 1)
         seen = np.array([self.alphabet.index(c) for c in prompt[-self.length :]])
         window = jnp.zeros(self.length, self.codes.dtype).at[: len(seen)].set(seen)
-        written = _written(self, mu, window, len(seen), jax.random.split(as_key(key), count))
+        written = _written(self, mu, window, jnp.asarray(len(seen)), jax.random.split(as_key(key), count))
         return "".join(self.alphabet[code] for code in np.asarray(written))
 
     def logits(self, mu: Particles, window: Int[Array, " T"]) -> Float[Array, "T V"]:
@@ -142,7 +142,10 @@ class Text(eqx.Module):
 
 
 @eqx.filter_jit
-def _written(text: Text, mu: Particles, window: Int[Array, " T"], seen: Int[ArrayLike, ""], keys: PRNGKeyArray):
+def _written(
+    text: Text, mu: Particles, window: Int[Array, " T"], seen: Int[Array, ""], keys: Array
+) -> Int[Array, " n"]:
+    """Codes drawn one a key, from a window of which the first `seen` are there; a full one moves on by one character."""
     T = text.length
 
     def step(state, key):
@@ -151,7 +154,7 @@ def _written(text: Text, mu: Particles, window: Int[Array, " T"], seen: Int[Arra
         moved = jnp.where(seen < T, window, jnp.roll(window, -1))
         return (moved.at[jnp.minimum(seen, T - 1)].set(code), jnp.minimum(seen + 1, T)), code
 
-    return jax.lax.scan(step, (window, jnp.asarray(seen)), keys)[1]
+    return jax.lax.scan(step, (window, seen), keys)[1]
 
 
 def _kept(count: int, length: int, held_out: float) -> int:

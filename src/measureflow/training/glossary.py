@@ -28,7 +28,7 @@ GLOSSARY = {
             "how Ψ curves at the heads; below zero, heads that lie together part.",
             "H = grad^2 Ψ(θ; mu) at the heads, with mu frozen. N heads at θ + h_i follow h_i' = -2 (H h_i + K mean(h)), so "
             "differences between them grow like exp(-2 λ t) along an eigenvector of H with λ < 0. Without weight decay H is "
-            "never positive if values or outputs are trained, because Ψ is linear in each.",
+            "never positive definite if values or outputs are trained, because Ψ is linear in each.",
         ),
         Note(
             "H_tr",
@@ -52,8 +52,8 @@ GLOSSARY = {
         Note(
             "offending head",
             "of least Ψ; if that is below the average, it lowers the risk.",
-            "θ' with Ψ(θ') < ∫ Ψ dmu proves that mu is not optimal: (1 - s) mu + s delta_θ' has less risk for small s. Its "
-            "output is the best one for its scores, a matrix of rank one on the boundary of the balls.",
+            "θ' with Ψ(θ') < ∫ Ψ dmu proves that mu is not optimal: (1 - s) mu + s delta_θ' has less risk for small s. A "
+            "trained output is the best one for its scores, a matrix of rank one on the boundary of the balls.",
         ),
         Note(
             "heuristic-LMO",
@@ -78,7 +78,8 @@ GLOSSARY = {
             "baselines",
             "the risk of chance, of frequencies, and of the character before.",
             "log V for V characters; the unigram entropy -sum_c p(c) log p(c); the bigram entropy -sum_bc p(b, c) log p(c | b), "
-            "with the frequencies of the training text. Heads that look back farther than one character can go below the last.",
+            "with the frequencies of the training text. Heads that look back farther than one character can go below the last. "
+            "Where the risk adds up the positions of a sequence, so do these.",
         ),
     )
 }

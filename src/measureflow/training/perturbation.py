@@ -222,7 +222,7 @@ def _outside(make, energy: AbstractEnergy, mu: Particles, still: np.ndarray) -> 
     """Eigenvalues of an operator outside given directions, and the vector of the least."""
     if mu.points.size > DENSE:
         values, vectors = least(make, energy, mu, outside=still)
-        return values, vectors[0]
+        return values.astype(mu.points.dtype), vectors[0]  # SciPy's double does not make them more precise
     H = np.asarray(matrix(make, energy, mu))
     complement = np.linalg.svd(still, full_matrices=True)[2][len(still) :] if len(still) else np.eye(len(H))
     values, vectors = np.linalg.eigh(complement @ (H + H.T) @ complement.T / 2)

@@ -101,7 +101,7 @@ class HeadRisk(AbstractEnergy):
     def accuracy(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The share of positions whose most likely next token is the most likely target."""
         hits = jnp.argmax(self.logits(mu), -1) == jnp.argmax(self.targets, -1)
-        return jnp.sum(self.shares * hits) / jnp.sum(self.shares)
+        return jnp.sum(self.shares, where=hits) / jnp.sum(self.shares)
 
     def features(self, theta: Theta) -> Float[Array, "S T V"]:
         """The logits of one head: `phi(x; theta) = A x U W_E`."""
