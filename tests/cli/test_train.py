@@ -3,14 +3,19 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.cli.compare import _table
+from measureflow.cli.showing import print_report
 from measureflow.runs.training import reopen
+from measureflow.wording import Report
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +128,15 @@ def test_heads_at_rest_are_classified_with_their_rate(capsys):
     # Twice the least eigenvalue of the fixture's Hessian, 0.232870.
     for word in ("yes, dissipation", "stable: decay at rate 0.4657", "0 directions change nothing"):
         assert word in printed
+
+
+def test_brackets_that_heads_write_are_no_markup(capsys):
+    wrote = ("continuation", "a [/k] [bold]", "[/]")
+    print_report(Console(), Report((wrote[:2],)))
+    assert "a [/k] [bold]" in capsys.readouterr().out
+    found = SimpleNamespace(runs=(1, 2), names=("one", "two"), settings=[], results=[wrote], distances=())
+    Console().print(_table(found))
+    assert "a [/k] [bold]" in capsys.readouterr().out
 
 
 def test_bad_input_gets_a_sentence(capsys):

@@ -9,6 +9,7 @@ from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.settings import Seed, Settings, file_there
 from measureflow.runs.vocabulary import RISKS, Positive
 from measureflow.runs.words import load
+from measureflow.wording import rounding
 
 if TYPE_CHECKING:
     from measureflow.runs.job import Job
@@ -115,9 +116,10 @@ class TrainHeads(AbstractCommand):
     def rows(self, run: "Run") -> Iterator[tuple[str, str]]:
         """What the risk is worth, gap and spectra, and the risk of the mean-field limit if it was asked for."""
         yield from worth_rows(run.stats)
-        if "gap" in run.stats:
-            bound = (run.stats[name] for name in ("risk", "gap", "floor", "rounding", "proof"))
-            yield from load("measureflow.training.certificates:gap_rows")(*bound, "heads no larger than these")
+        if "proof" in run.stats:
+            risk, gap, floor, proof = (run.stats[name] for name in ("risk", "gap", "floor", "proof"))
+            zero, among = rounding(run.info["precision"], risk), "heads no larger than these"
+            yield from load("measureflow.training.certificates:gap_rows")(risk, gap, floor, zero, proof, among)
         if {"splitting", "translation"} <= set(run.data):
             spectra = (run.data[name].values for name in ("splitting", "translation"))
             yield load("measureflow.training.perturbation:spectra_row")(*spectra)
@@ -126,7 +128,7 @@ class TrainHeads(AbstractCommand):
 
     def notes(self, run: "Run") -> "tuple[Note, ...]":
         """The words of the table; of a run that was killed, those that it has."""
-        found = ("baselines", "gap", run.stats["proof"]) if "gap" in run.stats else ()
+        found = ("baselines", "gap", run.stats["proof"]) if "proof" in run.stats else ()
         spectra = ("H", "H_tr", "Ψ") if "splitting" in run.data else ()
         return load("measureflow.training.glossary:notes")("risk", "dissipation", *found, *spectra)
 

@@ -202,7 +202,7 @@ def _risks(problem: Problem, measures: Particles):
 def _bounds(problem: Problem, mu: Particles) -> dict[str, Any]:
     """The gap among heads no larger than these, from a quick search."""
     found = duality_gap(problem.risk, mu, problem.risk.heads.hull(mu.points), starts=8, steps=30)
-    return {name: getattr(found, name) for name in ("gap", "floor", "rounding", "proof")} | {"risk": found.risk}
+    return {name: getattr(found, name) for name in ("risk", "gap", "floor", "proof")}
 
 
 def worth(problem: Problem, config: HeadTraining, mu: Particles) -> dict[str, Any]:
