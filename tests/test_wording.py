@@ -8,7 +8,7 @@ from measureflow.wording import Note, Report, number, rounding
 
 def test_numbers_below_rounding_are_zero():
     zero = rounding("float64", 1.2, -3.0)
-    assert zero == pytest.approx(3000 * np.finfo(float).eps)
+    assert zero == pytest.approx(300 * np.finfo(float).eps)
     assert [number(value, zero) for value in (1e-17, -3e-17, -0.0, zero)] == ["0"] * 4
     assert number(-3e-17) == "-3e-17"  # nothing is known of its size
     assert number(1e-12, zero) == "1e-12"

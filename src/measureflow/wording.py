@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDINGS = 1000
-"""Units in the last place that a sum may be off by: those of a million terms, whose signs are random."""
+ROUNDINGS = 100
+"""Units in the last place that a sum may be off by: those of ten thousand terms, whose signs are random."""
 
 
 def rounding(precision: str | np.dtype, *sizes: float) -> float:
-    """What counts as zero among numbers of given sizes: a thousand units in the last place of the largest."""
+    """What counts as zero among numbers of given sizes: a hundred units in the last place of the largest."""
     return ROUNDINGS * float(np.finfo(precision).eps) * max(map(abs, sizes))
 
 

@@ -63,9 +63,12 @@ def test_a_better_bound_from_elsewhere_is_taken_and_a_worse_one_is_not(useless):
 def test_rounding_is_shown_as_zero(useless):
     noisy = useless._replace(gap=1e-17, lower_bound=useless.risk, spread=3e-17, dissipation=1e-33, average=-1e-17)
     rows = dict(noisy.report.rows)
-    assert rows["gap"].startswith("0 at most, among heads of the set (heuristic-LMO)")
+    assert rows["gap"].startswith("at most 0, among heads of the set (heuristic-LMO)")
     assert rows["spread of Ψ on the heads"] == rows["dissipation"] == "0"
     assert rows["offending head"].endswith(", 0 on average over the heads")
+    assert rows["offending head"].startswith("Ψ is ")
+    alike = dict(noisy._replace(least=-3e-17).report.rows)["offending head"]
+    assert alike.startswith("none, the best one is no better: Ψ is 0 there")
     still = Stability("marginal", 6e-17, np.zeros((1, 2)), np.array([-3e-17, 1.0]), np.array([2e-17, 2.0]), 1)
     assert repr(still) == "marginal: smallest eigenvalue 0 of H; neither growth nor decay to first order"
     assert spectra_row(np.array([-3e-17, 1.0]), np.array([0.5]))[1].startswith("0 of H (")

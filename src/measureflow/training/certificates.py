@@ -92,12 +92,13 @@ class Certificate(NamedTuple):
     def rows(self) -> tuple[tuple[str, str], ...]:
         """What is known of optimality, each with its name."""
         least, average = (wording.number(value, self.rounding) for value in (self.least, self.average))
+        none = "" if self.least < self.average - self.rounding else "none, the best one is no better: "
         radii = ", ".join(f"{radius:.4g} ({name})" for name, radius in self.radii.items())
         return (
             ("spread of Ψ on the heads", wording.number(self.spread, self.rounding)),
             *gap_rows(self.risk, self.gap, self.floor, self.rounding, self.proof),
             *((("set of heads", f"norms up to {radii}"),) if radii else ()),
-            ("offending head", f"Ψ is {least} there ({self.proof}), {average} on average over the heads"),
+            ("offending head", f"{none}Ψ is {least} there ({self.proof}), {average} on average over the heads"),
             ("optimal", self.verdict),
         )
 
@@ -128,7 +129,7 @@ def gap_rows(
         below = f"{wording.number(floor, rounding, '.8g')}, the entropy of the targets, which no risk goes below"
         return ("gap", f"no useful lower bound was found; {REMEDY}"), ("lower bound of the risk", below)
     return (
-        ("gap", f"{wording.number(gap, rounding, '.6g')} at most, among {among} ({proof})"),
+        ("gap", f"at most {wording.number(gap, rounding, '.6g')}, among {among} ({proof})"),
         ("lower bound of the risk", f"{risk - gap:.8g}"),
     )
 
