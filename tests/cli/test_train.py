@@ -3,14 +3,19 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.cli.compare import _table
+from measureflow.cli.showing import print_report
 from measureflow.runs.training import reopen
+from measureflow.wording import Report
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +62,60 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
         "lower bound of the risk",
         "heuristic-LMO",
         "optimal",
+        "log V",
+        "H_tr: how Ψ curves when all heads move",
+        "offending head: of least Ψ",
     ):
         assert word in printed
-    assert main(["train", "certify", "run", "--prove", "1e-3"]) == 1
-    assert "proved-LMO" in capsys.readouterr().out
+    assert "H_tr = H + K" not in printed
+    assert main(["train", "certify", "run", "--prove", "1e-3", "--explain", "--rounds", "2"]) == 1
+    printed = capsys.readouterr().out
+    for word in ("proved-LMO", "H_tr = H + K", "Frank-Wolfe", "after 2 rounds"):
+        assert word in " ".join(printed.split())  # lines break anywhere
+
+
+TEXT = "to be [or] not to be, that is the question\n" * 9
+SMALL = [
+    "--heads",
+    "3",
+    "--dim",
+    "4",
+    "--head-dim",
+    "2",
+    "--length",
+    "5",
+    "--windows",
+    "4",
+    "--time",
+    "0.03",
+    "--frames",
+    "3",
+]
+
+
+@pytest.mark.slow
+def test_training_on_text_says_what_its_risk_is_worth(capsys):
+    Path("text.txt").write_text(TEXT)
+    assert main(["train", "heads", "--data", "text.txt", *SMALL, "--out", "run", "--explain"]) == 0
+    printed = capsys.readouterr().out
+    run = mf.runs.open("run")
+    assert "explain" not in (run.path / "config.toml").read_text()
+    rows, stats = dict(run.table.rows), run.stats
+    _, problem, mu = reopen("run")
+    np.testing.assert_allclose(stats["held_out_risk"], problem.source.held_out(4)(mu), rtol=1e-12)
+    chance = np.log(len(set(TEXT)))
+    assert rows["baselines"].startswith(f"{chance:.4g} by chance (log V), {stats['unigram']:.4g} unigram")
+    assert rows["baselines"].endswith(f", {stats['bigram']:.4g} bigram entropy")
+    assert stats["bigram"] < stats["unigram"] < chance
+    assert rows["held out"].startswith(f"risk {stats['held_out_risk']:.6g}, accuracy ")
+    assert rows["accuracy"].endswith("% of next tokens")
+    assert len(stats["continuation"]) == 80
+    assert set(stats["continuation"]) <= set(TEXT)
+    assert rows["continuation"] == repr(stats["continuation"])  # brackets and line ends too
+    for word in ("baselines", "held out", "continuation", "exp(R) is the number", "H_tr = H + K"):
+        assert word in " ".join(printed.split())
+    assert main(["train", "certify", "run"]) == 1
+    assert "on text not trained" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -71,8 +126,17 @@ def test_heads_at_rest_are_classified_with_their_rate(capsys):
     assert main(["train", "certify", "rest"]) == 0
     printed = capsys.readouterr().out
     # Twice the least eigenvalue of the fixture's Hessian, 0.232870.
-    for word in ("yes, dissipation", "stable: decay at rate 0.4657", "0 gauge directions"):
+    for word in ("yes, dissipation", "stable: decay at rate 0.4657", "0 directions change nothing"):
         assert word in printed
+
+
+def test_brackets_that_heads_write_are_no_markup(capsys):
+    wrote = ("continuation", "a [/k] [bold]", "[/]")
+    print_report(Console(), Report((wrote[:2],)))
+    assert "a [/k] [bold]" in capsys.readouterr().out
+    found = SimpleNamespace(runs=(1, 2), names=("one", "two"), settings=[], results=[wrote], distances=())
+    Console().print(_table(found))
+    assert "a [/k] [bold]" in capsys.readouterr().out
 
 
 def test_bad_input_gets_a_sentence(capsys):
@@ -82,6 +146,11 @@ def test_bad_input_gets_a_sentence(capsys):
     assert "`profile` must be constant for langevin" in complaint(capsys, *words)
     assert "there is no file 'nowhere'" in complaint(capsys, "heads", "--data", "nowhere")
     assert "`length` is for text" in complaint(capsys, "heads", "--length", "3")
+    assert "`held_out` is for text" in complaint(capsys, "heads", "--held-out", "0.2")
+    assert "`held_out`: input should be less than 1" in complaint(capsys, "heads", "--held-out", "1")
+    assert "`rounds`: input should be greater than or equal to 0" in complaint(
+        capsys, "certify", "run", "--rounds", "-1"
+    )
     assert "is not a run folder" in complaint(capsys, "certify", "nowhere")
     assert "`run` is needed" in complaint(capsys, "certify")
     assert "takes one run folder; got 2" in complaint(capsys, "certify", "one", "two")

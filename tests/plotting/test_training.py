@@ -20,9 +20,12 @@ def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
     series = {"risk": Along(RISK, "risk"), "dissipation": Along(LOST, "dissipation")}
     run = SimpleNamespace(times=TIMES, series=series, title="a run", at=lambda i: None)
     spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
-    figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, limit=RISK - 0.1, limit_heads=99)
+    more = {"limit": RISK - 0.1, "limit_heads": 99, "baselines": {"unigram": 2.5}}
+    figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, **more)
     np.testing.assert_array_equal(line(figure, "risk").get_ydata(), RISK)
     np.testing.assert_array_equal(line(figure, "limit").get_ydata(), RISK - 0.1)
+    np.testing.assert_array_equal(line(figure, "unigram").get_ydata(), [2.5, 2.5])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["unigram"]
     np.testing.assert_array_equal(line(figure, "dissipation").get_ydata(), LOST)
     end = next(c for ax in figure.axes for c in ax.collections if c.get_gid() == "end")
     places = np.asarray(end.get_offsets())
@@ -38,3 +41,10 @@ def test_negative_eigenvalues_stand_out():
     rows = {found.get_gid(): found.get_colors() for found in ax.collections}
     assert not np.allclose(rows["H"][0], rows["H"][1])
     np.testing.assert_allclose(rows["H"][1], rows["H_tr"][0])
+
+
+def test_zero_up_to_rounding_is_not_unstable():
+    ax = Figure().subplots()
+    draw_spectra(ax, [-3e-17, 1.0], [1.0])
+    colours = next(found.get_colors() for found in ax.collections if found.get_gid() == "H")
+    np.testing.assert_allclose(colours[0], colours[-1])

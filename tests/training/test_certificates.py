@@ -10,8 +10,8 @@ import measureflow as mf
 from measureflow import training
 from measureflow.theory import heads as oracle
 from measureflow.training import chaos, fixtures
-from measureflow.training.certificates import corrected
 from measureflow.training.longtime import decay_exponent
+from measureflow.training.optimum import corrected
 from measureflow.training.perturbation import coupling, gauge_directions, least, matrix, splitting, translation
 
 RISK = fixtures.f1()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from measureflow.runs.job import Job, State
     from measureflow.runs.reading import Run
+    from measureflow.wording import Report
 
 
 class Bar:
@@ -38,7 +39,7 @@ def _text(series: Any, value: float) -> str:
     return f"{value:.0f}" if series.counts else format(value, ".5g")
 
 
-def shown(work: Callable[[Any], "Run"], *, moving: bool = False) -> int:
+def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool = False) -> int:
     """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again."""
     from rich.console import Console
 
@@ -50,30 +51,33 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False) -> int:
         with Bar(console) as bar:
             run = work(bar.show)
     except Interrupted as interruption:
-        report(console, Run(interruption.path), moving=moving)
+        report(console, Run(interruption.path), moving=moving, explain=explain)
         raise
-    report(console, run, moving=moving)
+    report(console, run, moving=moving, explain=explain)
     return 0
 
 
-def report(console: Any, run: "Run", *, format: str = "png", moving: bool = False) -> None:
+def report(console: Any, run: "Run", *, format: str = "png", moving: bool = False, explain: bool = False) -> None:
     """Print the table and the outcome of a run, draw its pictures and name what was written."""
     from measureflow.runs.report import save, table
 
-    print_table(console, table(run).rows)
+    print_report(console, table(run), explain=explain)
     console.print(run.outcome, soft_wrap=True, highlight=False)
     written = save(run, format=format, moving=moving) if run.frames else {}
     print_written(console, written | {"data": run.path / "data.zarr"})
 
 
-def print_table(console: Any, rows: Any, heads: tuple[str, ...] = ()) -> None:
-    """Print rows of texts as a table."""
+def print_report(console: Any, report: "Report", *, explain: bool = False) -> None:
+    """Print rows of texts as a table, and below it what its words mean, in a line each or in full."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(*heads, show_header=bool(heads), title=None)
-    for row in rows:
-        table.add_row(*row)
+    table = Table(show_header=False, title=None)
+    for row in report.rows:
+        table.add_row(*map(Text, row))  # a text of a user may have brackets, which are no markup
     console.print(table)
+    for line in report.explanation(full=explain):
+        console.print("\n" * explain + line, markup=False, highlight=False)
 
 
 def print_written(console: Any, written: Mapping[str, object]) -> None:

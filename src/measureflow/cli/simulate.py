@@ -19,5 +19,5 @@ def main_of(name: str, argv: list[str]) -> int:
     prepare_jax()
     from measureflow.runs.running import run_settings
 
-    moving = "movie" in type(settings).model_fields and settings.movie
-    return shown(lambda watch: run_settings(name, settings, watch), moving=moving)
+    asked = {name: getattr(settings, name, False) for name in ("movie", "explain")}
+    return shown(lambda watch: run_settings(name, settings, watch), moving=asked["movie"], explain=asked["explain"])

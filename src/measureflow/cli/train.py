@@ -1,24 +1,16 @@
 """`measureflow train heads`: heads trained by cross-entropy, saved and pictured; `train certify RUN`: how good they are."""
 
-from typing import TYPE_CHECKING
-
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import Words, parse, positional
 from measureflow.cli.resume import one
-from measureflow.cli.showing import print_table, say
+from measureflow.cli.showing import print_report, say
 from measureflow.cli.simulate import main_of
 from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import Positive
 from measureflow.runs.words import nearest
-
-if TYPE_CHECKING:
-    from measureflow.measures import Particles
-    from measureflow.runs.heads import HeadTraining
-    from measureflow.runs.training import Problem
-    from measureflow.spaces import Product
-    from measureflow.training import Certificate
+from measureflow.wording import Report
 
 USAGE = """usage: measureflow train {heads,certify} [options]
 
@@ -33,6 +25,10 @@ class Certify(Words):
 
     run: tuple[str, ...] = positional("RUN", "run folder of `measureflow train heads`")
     prove: Positive | None = Field(None, description="prove the bounds by branch and bound, to this tolerance")
+    rounds: NonNegativeInt = Field(
+        0, description="rounds of Frank-Wolfe, which look for a better lower bound of the risk"
+    )
+    explain: bool = Field(False, description="say in a paragraph what each word of the table means, with its formula")
 
 
 def main(argv: list[str]) -> int:
@@ -46,62 +42,25 @@ def main(argv: list[str]) -> int:
             return main_of("train heads", rest)
         case "certify":
             words = parse(Certify, rest, "measureflow train certify")
-            return _certify(one(words.run), words.prove)
+            return _certify(one(words.run), words)
         case _:
             raise InputError(f"{what!r} is not something to train{nearest(what, ['heads', 'certify'])}.", "", USAGE)
 
 
-def _certify(path: str, prove: float | None) -> int:
+def _certify(path: str, words: Certify) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.runs.training import hull, reopen
-    from measureflow.training import duality_gap
+    from measureflow.runs.heads import worth_rows
+    from measureflow.runs.training import reopen, worth
+    from measureflow.training import examine
+    from measureflow.training.glossary import notes
 
     config, problem, mu = reopen(path)
-    space = hull(problem.risk, mu)
     try:
-        found = duality_gap(problem.risk, mu, space, prove=prove, starts=64, steps=150)
+        found = examine(problem.risk, mu, decay=config.decay, prove=words.prove, rounds=words.rounds)
     except ValueError as error:
         raise InputError(str(error)) from None
-    print_table(Console(), [*_rest_rows(problem, mu), *_optimality_rows(config, problem, mu, space, found)])
-    return 0 if found.optimal else 1
-
-
-def _rest_rows(problem: "Problem", mu: "Particles"):
-    """Whether the heads are at rest, and what happens to them if they are moved a little."""
-    from measureflow.training import dissipation, stability
-    from measureflow.training.certificates import STATIONARY
-    from measureflow.training.perturbation import ritz_values, splitting, translation
-
-    energy, value = problem.energy, float(problem.risk(mu))
-    lost, least = float(dissipation(energy, mu)), STATIONARY * (1 + value)
-    yield "risk", f"{value:.8g}"
-    yield "at rest", f"{'yes' if lost <= least else 'no'}, dissipation {lost:.4g}"
-    if lost <= least:
-        # No head has a larger gradient at that dissipation.
-        found = stability(energy, problem.risk.heads, mu, stationary=(least / float(mu.weights.min())) ** 0.5)
-        way = "growth" if found.rate > 0 else "decay"
-        yield "moved a little", f"{found.kind}: {way} at rate {abs(found.rate):.4g}, {found.gauge} gauge directions"
-        apart, together = found.splitting[0], found.translation[0]
-    else:
-        apart, together = (float(ritz_values(make, energy, mu)[0]) for make in (splitting, translation))
-    yield "least eigenvalues", f"{apart:.4g} of H (heads apart), {together:.4g} of H_tr (together)"
-
-
-def _optimality_rows(
-    config: "HeadTraining", problem: "Problem", mu: "Particles", space: "Product", found: "Certificate"
-):
-    from measureflow.training import FullHeads, ridge_criterion, violations
-    from measureflow.training.certificates import OPTIMAL
-
-    yield "spread of Ψ on the heads", f"{found.spread:.4g}"
-    yield "gap", f"{found.gap:.6g}, among heads no larger than these"
-    yield "lower bound of the risk", f"{found.lower_bound:.8g} ({found.proof})"
-    if config.decay and isinstance(problem.risk.heads, FullHeads):
-        radius = max(float(part.radius) for part in space.spaces[:2])  # pyright: ignore[reportAttributeAccessIssue]
-        largest = -ridge_criterion(problem.risk, mu, radius, starts=64).value
-        yield "largest singular value of G", f"{largest:.6g}, optimal for the decay {config.decay:g} if equal"
-    better = float(mu.weights @ violations(problem.risk, mu, found.offender)) < -OPTIMAL * (1 + found.risk)
-    no = "no: the offending head lowers the risk" if better else "undecided: no better head is known"
-    yield "optimal", "yes" if found.optimal else no
+    against = Report(tuple(worth_rows(worth(problem, config, mu))), notes("baselines"))
+    print_report(Console(), found.report + against, explain=words.explain)
+    return 0 if found.certificate.optimal else 1

@@ -1,5 +1,7 @@
 """A training run on one page: risk, dissipation, the cloud of heads, and the spectra that decide its stability."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,6 +10,7 @@ from numpy.typing import ArrayLike
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.plotting.recorded import Recorded
 from measureflow.plotting.words import wrapped
+from measureflow.wording import rounding
 
 
 def training_figure(
@@ -18,16 +21,18 @@ def training_figure(
     translation: ArrayLike,
     limit: ArrayLike | None = None,
     limit_heads: int = 0,
+    baselines: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw a training run.
 
     `invariants` `(2, n, g)` are gauge-invariant coordinates of the heads at both ends; `splitting` and `translation`
-    are eigenvalues of `H` and `H_tr` at the end; `limit` is the risk of very many heads at the same times.
+    are eigenvalues of `H` and `H_tr` at the end; `limit` is the risk of very many heads at the same times, and `baselines`
+    are risks without heads by their names.
     """
     figure = Figure(figsize=(12, 7.5), dpi=150, layout="constrained")
     (a, b), (c, d) = figure.subplots(2, 2)
     risk = run.series["risk"]
-    draw_risk(a, run.times, risk.values, limit=limit, limit_heads=limit_heads, name=risk.label)
+    draw_risk(a, run.times, risk.values, limit=limit, limit_heads=limit_heads, baselines=baselines, name=risk.label)
     draw_dissipation(b, run.times, run.series["dissipation"].values)
     draw_heads(c, *np.asarray(invariants))
     draw_spectra(d, splitting, translation)
@@ -42,9 +47,10 @@ def draw_risk(
     *,
     limit: ArrayLike | None = None,
     limit_heads: int = 0,
+    baselines: Mapping[str, float] | None = None,
     name: str = "risk",
 ) -> Axes:
-    """Draw the risk over time, over that of very many heads if it is given, and return the axes."""
+    """Draw the risk over time, over that of very many heads and over baselines if they are given, and return the axes."""
     times = np.asarray(times, float)
     if limit is not None:
         count = min(len(times), np.size(limit))
@@ -57,6 +63,11 @@ def draw_risk(
             alpha=0.6,
             label=label,
             gid="limit",
+        )
+    for word, value in (baselines or {}).items():
+        ax.axhline(value, color=FAINT, linewidth=1, linestyle="--", zorder=0, gid=word)
+        ax.annotate(
+            word, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9, color=INK
         )
     ax.plot(times, np.asarray(risk), color=INK, linewidth=2, label="this run", gid="risk")
     if limit is not None:
@@ -90,7 +101,7 @@ def draw_spectra(ax: Axes, splitting: ArrayLike, translation: ArrayLike) -> Axes
     """Draw the eigenvalues of both Hessians as two rows of ticks; what lies left of zero grows. Return the axes."""
     for row, (values, name) in enumerate(((translation, "H_tr"), (splitting, "H"))):
         values = np.asarray(values, float)
-        colours = np.where(values < 0, PALETTE[1], PALETTE[0])
+        colours = np.where(values < -rounding(values.dtype, np.abs(values).max()), PALETTE[1], PALETTE[0])
         ax.vlines(values, row + 0.1, row + 0.9, colors=colours.tolist(), linewidth=1.5, gid=name)
     ax.axvline(0.0, color=FAINT, linewidth=1)
     ax.set_yticks([0.5, 1.5], ["together: H_tr", "apart: H"])

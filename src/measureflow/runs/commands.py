@@ -15,6 +15,7 @@ from measureflow.runs.words import load
 if TYPE_CHECKING:
     from measureflow.runs.job import Job
     from measureflow.runs.reading import Run
+    from measureflow.wording import Note
 
 
 class AbstractCommand(abc.ABC):
@@ -33,6 +34,10 @@ class AbstractCommand(abc.ABC):
     def rows(self, run: "Run") -> "Iterator[tuple[str, str]]":
         """Rows of the table beyond those that all runs have: those of the measure unless the command has its own."""
         return run.word.rows(run)
+
+    def notes(self, run: "Run") -> "tuple[Note, ...]":
+        """Words of the table that are explained below it."""
+        return ()
 
     def figure(self, run: "Run") -> Any:
         """The picture: that of the measure unless the command has its own."""

@@ -9,10 +9,12 @@ from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.settings import Seed, Settings, file_there
 from measureflow.runs.vocabulary import RISKS, Positive
 from measureflow.runs.words import load
+from measureflow.wording import rounding
 
 if TYPE_CHECKING:
     from measureflow.runs.job import Job
     from measureflow.runs.reading import Run
+    from measureflow.wording import Note
 
 
 MOST_STEPS = 1e9
@@ -42,10 +44,12 @@ class HeadTraining(Settings):
     head_dim: PositiveInt = Field(4, description="size of queries, keys and values, for text")
     length: PositiveInt = Field(32, description="characters in a window, for text")
     windows: PositiveInt = Field(32, description="windows of the text on which the risk is measured")
+    held_out: FiniteFloat = Field(0.1, ge=0, lt=1, description="share of the text, at its end, that is not trained on")
     limit: NonNegativeInt = Field(0, description="also train this many heads and draw their risk, the mean-field limit")
     seed: Seed = Field(0, description="seed of initial heads and samples")
     frames: int = Field(40, ge=2, description="number of frames to keep")
     frames_per_leg: PositiveInt = Field(8, description="frames computed and saved at once; part of what is computed")
+    explain: bool = Field(False, description="say in a paragraph what each word of the table means, with its formula")
 
     @field_validator("data")
     @classmethod
@@ -67,7 +71,7 @@ class HeadTraining(Settings):
     def to_toml(self) -> str:
         """The configuration as a TOML text, with the step where there is one."""
         step = set() if self.optimiser == "flow" else {"step"}
-        return self.toml_of((self.model_fields_set | set(self.shown) | step) - {"out", "force"})
+        return self.toml_of((self.model_fields_set | set(self.shown) | step) - {"out", "force", "explain"})
 
     def inputs(self) -> tuple[str, ...]:
         """The text, if there is one."""
@@ -75,7 +79,7 @@ class HeadTraining(Settings):
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
-        given, text = self.model_fields_set, {"dim", "head_dim", "length", "windows"}
+        given, text = self.model_fields_set, {"dim", "head_dim", "length", "windows", "held_out"}
         foreign = sorted(text & given) if self.data in RISKS else []
         kinds = {"friction": ["momentum"], "memory": ["adam"], "beta": ["langevin"], "batch": ["sgd"]}
         kinds["step"] = ["descent", "sgd", "momentum", "adam", "langevin"]
@@ -110,12 +114,39 @@ class TrainHeads(AbstractCommand):
         return load("measureflow.runs.training:job_of")(settings)
 
     def rows(self, run: "Run") -> Iterator[tuple[str, str]]:
-        """The duality gap, and the risk of the mean-field limit if it was asked for."""
-        if "gap" in run.stats:
-            yield "gap", f"{run.stats['gap']:.4g}, heuristic, among heads no larger than these"
+        """What the risk is worth, gap and spectra, and the risk of the mean-field limit if it was asked for."""
+        yield from worth_rows(run.stats)
+        if "proof" in run.stats:
+            risk, gap, floor, proof = (run.stats[name] for name in ("risk", "gap", "floor", "proof"))
+            zero, among = rounding(run.info["precision"], risk), "heads no larger than these"
+            yield from load("measureflow.training.certificates:gap_rows")(risk, gap, floor, zero, proof, among)
+        if {"splitting", "translation"} <= set(run.data):
+            spectra = (run.data[name].values for name in ("splitting", "translation"))
+            yield load("measureflow.training.perturbation:spectra_row")(*spectra)
         if "limit" in run.data:
             yield "mean-field limit", f"risk {float(run.data['limit'][-1]):.6g} with {run.config.limit} heads"
+
+    def notes(self, run: "Run") -> "tuple[Note, ...]":
+        """The words of the table; of a run that was killed, those that it has."""
+        found = ("baselines", "gap", run.stats["proof"]) if "proof" in run.stats else ()
+        spectra = ("H", "H_tr", "Ψ") if "splitting" in run.data else ()
+        return load("measureflow.training.glossary:notes")("risk", "dissipation", *found, *spectra)
 
     def figure(self, run: "Run") -> Any:
         """Risk, dissipation, the cloud of heads and the spectra that decide its stability."""
         return load("measureflow.runs.training:figure")(run)
+
+
+def worth_rows(stats: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What to hold against the risk: baselines, hits, unseen text, and what the heads write."""
+    if "uniform" in stats:
+        bigram = f", {stats['bigram']:.4g} bigram" if "bigram" in stats else ""
+        yield "baselines", f"{stats['uniform']:.4g} by chance (log V), {stats['unigram']:.4g} unigram{bigram} entropy"
+    if "accuracy" in stats:
+        yield "accuracy", f"{stats['accuracy']:.1%} of next tokens"
+    if "held_out_risk" in stats:
+        text = f"risk {stats['held_out_risk']:.6g}, accuracy {stats['held_out_accuracy']:.1%} on text not trained on"
+        yield "held out", text
+    if "continuation" in stats:
+        yield "prompt", repr(stats["prompt"])
+        yield "continuation", repr(stats["continuation"])

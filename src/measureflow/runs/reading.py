@@ -21,7 +21,7 @@ from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import MEASURES
 
 if TYPE_CHECKING:
-    from measureflow.runs.report import Report
+    from measureflow.wording import Report
 
 
 @dataclass(frozen=True, repr=False)

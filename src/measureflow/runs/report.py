@@ -7,35 +7,20 @@ import base64
 import html
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from measureflow.runs.held import Held
 from measureflow.runs.reading import Run
 from measureflow.runs.settings import InputError
+from measureflow.wording import Report
 
 FORMATS = ("png", "pdf", "svg")
 
 
-@dataclass(frozen=True)
-class Report:
-    """Rows of a name and a text; `str` aligns them, a notebook shows them as a table."""
-
-    rows: tuple[tuple[str, str], ...]
-
-    def __str__(self) -> str:
-        width = max((len(name) for name, _ in self.rows), default=0)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self.rows)
-
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><td>{html.escape(a)}</td><td>{html.escape(b)}</td></tr>" for a, b in self.rows)
-        return f"<table>{cells}</table>"
-
-
 def table(run: Run | Held) -> Report:
     """What a run came to: its series from first to last, what its measure says, its error and cost."""
-    return Report(tuple(_rows(run)))
+    return Report(tuple(_rows(run)), run.command.notes(_as_run(run)) if run.frames else ())
 
 
 def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:

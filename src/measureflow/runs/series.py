@@ -13,14 +13,16 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from measureflow.wording import number
+
 
 @dataclass(frozen=True)
 class Series:
     """A number of one measure, along a run.
 
     `of` is a function of a measure; it is traced, unless it is a `host` function that looks at numbers. `counts` says that the
-    values are whole numbers, `telling` that the progress line shows them, `drawn` that the figure does. `where` says of which
-    measures it makes sense; of all unless given.
+    values are whole numbers, `telling` that the progress line shows them, `drawn` that the figure does. Tables show values not
+    above `rounding` as zero. `where` says of which measures it makes sense; of all unless given.
     """
 
     name: str
@@ -31,11 +33,13 @@ class Series:
     counts: bool = False
     telling: bool = False
     drawn: bool = True
+    rounding: float = 0.0
     where: Callable[[Any], bool] = lambda mu: True
 
     def attributes(self) -> dict[str, Any]:
         """What a store keeps of the declaration."""
         facts = {"format": self.format, "counts": self.counts, "telling": self.telling, "drawn": self.drawn}
+        facts |= {"rounding": self.rounding} if self.rounding else {}
         return {"label": self.label or self.name.replace("_", " ")} | facts
 
 
@@ -50,6 +54,7 @@ class Watched:
     counts: bool = False
     telling: bool = False
     drawn: bool = True
+    rounding: float = 0.0
 
     @property
     def last(self) -> str:
@@ -57,9 +62,10 @@ class Watched:
         return self.text(-1)
 
     def text(self, i: int) -> str:
-        """A value in words; adding zero drops the sign of -0."""
+        """A value in words."""
         value = self.values[i]
-        return str(int(value)) if self.counts and np.isfinite(value) else format(float(value) + 0.0, self.format)
+        whole = self.counts and np.isfinite(value)
+        return str(int(value)) if whole else number(float(value), self.rounding, self.format)
 
 
 def watch(series: Iterable[Series], measures: Any) -> dict[str, np.ndarray]:

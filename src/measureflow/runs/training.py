@@ -6,12 +6,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from measureflow.energies import AbstractEnergy
 from measureflow.fields import AbstractField
-from measureflow.flows import Adaptive, Euler, Flow
+from measureflow.flows import Adaptive, Euler, Flow, precision
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.runs import sizes
 from measureflow.runs.heads import HeadTraining
@@ -21,9 +20,9 @@ from measureflow.runs.reading import open as open_run
 from measureflow.runs.series import Series
 from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import MEASURES, RISKS
-from measureflow.spaces import Product
 from measureflow.training import (
     Adam,
+    Baselines,
     Constant,
     Descent,
     FullHeads,
@@ -42,14 +41,20 @@ from measureflow.training import (
 )
 from measureflow.training.dynamics import check_step
 from measureflow.training.perturbation import ritz_values, splitting, translation
+from measureflow.wording import rounding
 
 PARTS = {"momentum": 2, "adam": 3}
 """How many vectors a particle holds: the head, its velocity or its averages."""
 
 
-class Problem(eqx.Module):
-    """The risk that is watched, the energy that is descended, and the field that does it."""
+WRITTEN = 80
+"""Characters that trained heads write, to show what they have learned."""
 
+
+class Problem(eqx.Module):
+    """Where samples come from, the risk that is watched, the energy that is descended, and the field that does it."""
+
+    source: HeadRisk | Text
     risk: HeadRisk
     energy: AbstractEnergy
     descent: Descent
@@ -93,7 +98,8 @@ class TrainingJob(Job):
     def finish(self, state: State) -> Beside:
         """The heads up to gauge at both ends, the spectra at the end, and the risk of very many heads."""
         problem, final = self.problem, self.problem.heads(state.mu)
-        state.stats["gap"] = duality_gap(problem.risk, final, hull(problem.risk, final), starts=8, steps=30).gap
+        state.stats |= _bounds(problem, final) | worth(problem, self.config, final)
+        state.stats |= _sample(problem.source, final, self.config.seed)
         ends = [jax.vmap(problem.risk.heads.invariants)(mu.points) for mu in (problem.heads(self.flow.start), final)]
         found: Beside = {
             "invariants": (("end", "token", "invariant"), np.stack([np.asarray(end) for end in ends])),
@@ -121,7 +127,7 @@ def job_of(config: HeadTraining) -> TrainingJob:
         flow=flow,
         word=MEASURES["particles"],
         word_name="particles",
-        series=_series(problem, "risk with decay" if config.decay else "risk"),
+        series=_series(problem, "risk with decay" if config.decay else "risk", precision(flow.start)),
         title=f"{config.heads} heads on {config.data}: {config.optimiser}{step}, decay {config.decay:g}",
         frames_per_leg=config.frames_per_leg,
         command="train heads",
@@ -148,14 +154,19 @@ def built(config: HeadTraining) -> tuple[Problem, Flow[Particles]]:
     noise = langevin(config.beta) if config.optimiser == "langevin" else None
     start = heads if parts == 1 else extended(heads, parts - 1)
     flow = Flow(field, start, _times(config), solver, noise=noise, key=config.seed)
-    return Problem(risk, energy, descent, field, parts), flow
+    return Problem(source, risk, energy, descent, field, parts), flow
 
 
-def _series(problem: Problem, name: str) -> tuple[Series, ...]:
-    energy = problem.energy
+def _series(problem: Problem, name: str, precision: np.dtype) -> tuple[Series, ...]:
+    energy, zero = problem.energy, rounding(precision, problem.risk.baselines().uniform)
+
+    def lost(mu: AbstractMeasure):
+        return dissipation(energy, problem.heads(mu))
+
     return (
         Series("risk", lambda mu: energy(problem.heads(mu)), name, telling=True),
-        Series("dissipation", lambda mu: dissipation(energy, problem.heads(mu)), "dissipation", ".4g", telling=True),
+        # The gradient is rounded like the risk, and its square is dissipated.
+        Series("dissipation", lost, "dissipation", ".4g", telling=True, rounding=zero**2),
     )
 
 
@@ -165,7 +176,7 @@ def data(config: HeadTraining) -> tuple[HeadRisk | Text, HeadRisk]:
         risk = RISKS[config.data].build(config)
         return risk, risk
     heads = FullHeads(config.dim, config.head_dim, config.head_dim)
-    text = Text(Path(config.data), config.length, heads, key=config.seed)
+    text = Text(Path(config.data), config.length, heads, held_out=config.held_out, key=config.seed)
     return text, text.windows(config.windows)
 
 
@@ -188,11 +199,28 @@ def _risks(problem: Problem, measures: Particles):
     return jax.lax.map(lambda mu: problem.energy(problem.heads(mu)), measures)
 
 
-def hull(risk: HeadRisk, mu: Particles) -> Product:
-    """The balls that just hold the heads, block by block: the compact set in which they are compared."""
-    blocks = jax.vmap(risk.heads.unfold)(mu.points)
-    radii = {name: float(jnp.sqrt(jnp.sum(b.reshape(len(b), -1) ** 2, 1)).max()) for name, b in blocks.items()}
-    return risk.heads.balls(**{name: max(radius, 1e-9) for name, radius in radii.items()})
+def _bounds(problem: Problem, mu: Particles) -> dict[str, Any]:
+    """The gap among heads no larger than these, from a quick search."""
+    found = duality_gap(problem.risk, mu, problem.risk.heads.hull(mu.points), starts=8, steps=30)
+    return {name: getattr(found, name) for name in ("risk", "gap", "floor", "proof")}
+
+
+def worth(problem: Problem, config: HeadTraining, mu: Particles) -> dict[str, Any]:
+    """What to hold against the risk: baselines, hits, and for a text what was held out."""
+    found: dict[str, Any] = {"accuracy": float(problem.risk.accuracy(mu))}
+    found |= {name: value for name, value in problem.source.baselines()._asdict().items() if value is not None}
+    unseen = problem.source.held_out(config.windows) if isinstance(problem.source, Text) else None
+    if unseen is not None:
+        found |= {"held_out_risk": float(unseen(mu)), "held_out_accuracy": float(unseen.accuracy(mu))}
+    return found
+
+
+def _sample(source: HeadRisk | Text, mu: Particles, seed: int) -> dict[str, Any]:
+    """How the heads continue a text."""
+    if not isinstance(source, Text):
+        return {}
+    prompt = source.prompt()
+    return {"prompt": prompt, "continuation": source.write(mu, prompt, WRITTEN, key=seed)}
 
 
 def reopen(path: str) -> tuple[HeadTraining, Problem, Particles]:
@@ -215,4 +243,5 @@ def figure(run: Run) -> Any:
     if "invariants" not in stored:
         found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
         stored = {name: values for name, (_, values) in found.items()}
-    return training_figure(run, limit_heads=run.config.limit, **stored)
+    lines = {name: run.stats[name] for name in Baselines._fields if name in run.stats and not run.config.decay}
+    return training_figure(run, limit_heads=run.config.limit, baselines=lines, **stored)

@@ -3,11 +3,9 @@
 from measureflow import precision
 from measureflow.training import fixtures as fixtures
 from measureflow.training.certificates import Certificate as Certificate
-from measureflow.training.certificates import Optimum as Optimum
 from measureflow.training.certificates import certify as certify
 from measureflow.training.certificates import dissipation as dissipation
 from measureflow.training.certificates import duality_gap as duality_gap
-from measureflow.training.certificates import frank_wolfe as frank_wolfe
 from measureflow.training.certificates import ridge_criterion as ridge_criterion
 from measureflow.training.certificates import violations as violations
 from measureflow.training.chaos import Budget as Budget
@@ -32,6 +30,8 @@ from measureflow.training.dynamics import marginal as marginal
 from measureflow.training.dynamics import sgd as sgd
 from measureflow.training.dynamics import step_limit as step_limit
 from measureflow.training.dynamics import stiffness as stiffness
+from measureflow.training.examining import Examination as Examination
+from measureflow.training.examining import examine as examine
 from measureflow.training.heads import AbstractHeads as AbstractHeads
 from measureflow.training.heads import FullHeads as FullHeads
 from measureflow.training.heads import ScoreHeads as ScoreHeads
@@ -40,6 +40,8 @@ from measureflow.training.longtime import balance_drift as balance_drift
 from measureflow.training.longtime import confinement as confinement
 from measureflow.training.longtime import divergence_gap as divergence_gap
 from measureflow.training.longtime import kl_exponent as kl_exponent
+from measureflow.training.optimum import Optimum as Optimum
+from measureflow.training.optimum import frank_wolfe as frank_wolfe
 from measureflow.training.perturbation import critical_decay as critical_decay
 from measureflow.training.perturbation import monotonicity as monotonicity
 from measureflow.training.perturbation import observed_rate as observed_rate
@@ -47,6 +49,7 @@ from measureflow.training.perturbation import rest_point as rest_point
 from measureflow.training.perturbation import stability as stability
 from measureflow.training.responses import Response as Response
 from measureflow.training.responses import best_response as best_response
+from measureflow.training.risk import Baselines as Baselines
 from measureflow.training.risk import HeadRisk as HeadRisk
 from measureflow.training.risk import Ridge as Ridge
 from measureflow.training.thermal import free_energy as free_energy

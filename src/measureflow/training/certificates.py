@@ -8,20 +8,18 @@ on and carry its label: a search is a heuristic, branch and bound (`prove`) and 
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
 
-from measureflow import checks
+from measureflow import checks, wording
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace
-from measureflow.training.heads import Theta
-from measureflow.training.responses import Response, best_response, respond
+from measureflow.training.glossary import notes
+from measureflow.training.heads import AbstractHeads, Theta
+from measureflow.training.landscape import block_radii
+from measureflow.training.responses import Response, best_response
 from measureflow.training.risk import HeadRisk
 
 STATIONARY = 1e-8
@@ -54,7 +52,9 @@ class Certificate(NamedTuple):
     """What is known of a measure of heads.
 
     `gap` bounds `risk - inf risk`, proved or as far as the search for the offending head is exhaustive; `spread` is the
-    difference of the largest and least `Psi` on the support. `optimal` allows for what `prove` leaves open.
+    difference of the largest and least `Psi` on the support. `optimal` allows for what `prove` leaves open. `average` is
+    `∫ Psi dmu`, `least` is `Psi` at the offender, `floor` the entropy of the targets, which no risk goes below. `radii` are
+    those of the set, if it has a ball for each block, and numbers below `rounding` are shown as zero.
     """
 
     risk: float
@@ -65,6 +65,80 @@ class Certificate(NamedTuple):
     offender: Theta
     proof: str
     optimal: bool
+    average: float
+    least: float
+    floor: float
+    radii: dict[str, float]
+    rounding: float
+
+    @property
+    def useful(self) -> bool:
+        """Whether the lower bound says more than the entropy of the targets does."""
+        return self.lower_bound > self.floor + self.rounding
+
+    @property
+    def report(self) -> wording.Report:
+        """The certificate in rows, with its words explained."""
+        return wording.Report(
+            (
+                ("risk", wording.number(self.risk, self.rounding, ".8g")),
+                # The gradient is rounded like the risk, and its square is dissipated.
+                ("dissipation", wording.number(self.dissipation, self.rounding**2)),
+                *self.rows(),
+            ),
+            notes("risk", "dissipation", "Ψ", "gap", "offending head", self.proof),
+        )
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """What is known of optimality, each with its name."""
+        least, average = (wording.number(value, self.rounding) for value in (self.least, self.average))
+        none = "" if self.least < self.average - self.rounding else "none, the best one is no better: "
+        radii = ", ".join(f"{radius:.4g} ({name})" for name, radius in self.radii.items())
+        return (
+            ("spread of Ψ on the heads", wording.number(self.spread, self.rounding)),
+            *gap_rows(self.risk, self.gap, self.floor, self.rounding, self.proof),
+            *((("set of heads", f"norms up to {radii}"),) if radii else ()),
+            ("offending head", f"{none}Ψ is {least} there ({self.proof}), {average} on average over the heads"),
+            ("optimal", self.verdict),
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Whether the measure is optimal, as far as is known."""
+        if self.optimal:
+            return "yes"
+        if self.least - self.average < -OPTIMAL * (1 + abs(self.risk)):
+            return "no: the offending head lowers the risk"
+        return "undecided: no better head is known"
+
+    def __repr__(self) -> str:
+        found = {"yes": "optimal", "no": "not optimal"}.get(self.verdict.split(":")[0], "undecided")
+        if not self.useful:
+            return f"{found}: no useful lower bound was found for the risk {self.risk:.4g}"
+        return f"{found}: gap {wording.number(self.gap, self.rounding)} of risk {self.risk:.4g} ({self.proof})"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+def gap_rows(
+    risk: float, gap: float, floor: float, rounding: float, proof: str, among: str = "heads of the set"
+) -> tuple[tuple[str, str], ...]:
+    """The gap and the lower bound that it gives; where that is only the entropy of the targets, what would give a better one."""
+    if risk - gap <= floor + rounding:
+        below = f"{wording.number(floor, rounding, '.8g')}, the entropy of the targets, which no risk goes below"
+        return ("gap", f"no useful lower bound was found; {REMEDY}"), ("lower bound of the risk", below)
+    return (
+        ("gap", f"at most {wording.number(gap, rounding, '.6g')}, among {among} ({proof})"),
+        ("lower bound of the risk", f"{risk - gap:.8g}"),
+    )
+
+
+REMEDY = (
+    "to get one, train on, keep heads small by weight decay, or let Frank-Wolfe look for the optimum (`train certify "
+    "--rounds 20`, `frank_wolfe`)"
+)
+"""How a lower bound becomes useful: by a measure nearer to the optimum, or by smaller balls."""
 
 
 def duality_gap(
@@ -73,12 +147,14 @@ def duality_gap(
     """The bound on the excess risk of any measure of heads in a compact set: `∫ Psi dmu - min Psi`.
 
     `prove` and `search` go to `best_response`. The bound is as good as the response. Where the entropy of the targets is a
-    better lower bound of the risk, that is taken.
+    better lower bound of the risk, that is taken. Heads outside the set are refused: the bound does not hold for them.
     """
+    check_held(risk.heads, mu, space)
     value, on_support = (np.asarray(part) for part in _on_support(risk, mu))
     response = best_response(risk, mu, space, prove=prove, **search)
     gap = float(mu.weights @ on_support - min(response.bound, on_support.min()))
-    gap = min(gap, float(value - risk.floor()))
+    floor = float(risk.floor()) + 0.0
+    gap = max(0.0, min(gap, float(value) - floor))
     return Certificate(
         risk=float(value),
         dissipation=float(dissipation(risk, mu)),
@@ -88,7 +164,36 @@ def duality_gap(
         offender=response.head,
         proof=response.proof,
         optimal=gap <= OPTIMAL * (1 + abs(float(value))) + min(response.value - response.bound, prove or 0.0),
+        average=float(mu.weights @ on_support),
+        least=response.value,
+        floor=floor,
+        radii={name: float(radius) for name, radius in block_radii(risk.heads, space).items()},
+        rounding=wording.rounding(value.dtype, float(value), float(np.abs(on_support).max()), response.value),
     )
+
+
+def raised(found: Certificate, lower_bound: float) -> Certificate:
+    """A certificate with a lower bound of the risk from elsewhere, if that is better."""
+    gap = max(0.0, min(found.gap, found.risk - lower_bound))
+    optimal = found.optimal or gap <= OPTIMAL * (1 + abs(found.risk))
+    return found._replace(gap=gap, lower_bound=found.risk - gap, optimal=optimal)
+
+
+def check_held(heads: AbstractHeads, mu: Particles, space: AbstractSpace) -> None:
+    """Refuse heads outside a set, with what sticks out."""
+    try:
+        space.check(mu.points)
+    except ValueError as error:
+        norms, radii = block_radii(heads, heads.hull(mu.points)), block_radii(heads, space)
+        far = [
+            f"`{name}` has norm {norms[name]:.4g} > {radius:.4g}"
+            for name, radius in radii.items()
+            if norms[name] > radius
+        ]
+        raise ValueError(
+            f"`mu` has heads outside `space`, for which no bound holds: {', '.join(far) or str(error).rstrip('.')}. Take larger "
+            "balls, such as `heads.hull(mu.points)`, which just hold them, or project the heads."
+        ) from None
 
 
 def certify(risk: HeadRisk, mu: Particles, space: AbstractSpace | None = None, **search) -> Certificate:
@@ -97,6 +202,7 @@ def certify(risk: HeadRisk, mu: Particles, space: AbstractSpace | None = None, *
     A measure that is not at rest is refused with its dissipation; `duality_gap` holds for every measure.
     """
     space = mu.space if space is None else space
+    check_held(risk.heads, mu, space)
     lost = float(dissipation(risk, eqx.tree_at(lambda m: m.space, mu, space)))
     if lost > STATIONARY * (1 + abs(float(_on_support(risk, mu)[0]))):
         raise ValueError(
@@ -104,130 +210,6 @@ def certify(risk: HeadRisk, mu: Particles, space: AbstractSpace | None = None, *
             "excess risk of every measure."
         )
     return duality_gap(risk, mu, space, **search)
-
-
-class Optimum(NamedTuple):
-    """What Frank-Wolfe found: a measure, its risk, a lower bound of the least risk, and the bounds along the way."""
-
-    measure: Particles
-    risk: float
-    lower_bound: float
-    history: np.ndarray
-    proof: str
-
-    @property
-    def gap(self) -> float:
-        """How far the risk may be from the least one."""
-        return self.risk - self.lower_bound
-
-
-def frank_wolfe(
-    risk: HeadRisk,
-    space: AbstractSpace,
-    *,
-    iterations: int = 40,
-    tolerance: float = 1e-6,
-    prove: float | None = None,
-    starts: int = 192,
-    steps: int = 300,
-    boxes: int = 2_000_000,
-    key: PRNGKeyArray | int = 0,
-) -> Optimum:
-    """The least risk over all measures on a compact set, by fully corrective Frank-Wolfe from the zero head.
-
-    Each round adds the best response as an atom, finds the best weights of all atoms, lets the atoms slide downhill, and
-    weighs them again. The bound `R - gap <= inf R` is kept from the best round. With `prove` (see `best_response`) the last
-    response is proved, and the bound is its alone.
-    """
-    if iterations < 1:
-        raise ValueError(f"`iterations` must be at least 1; got {iterations}.")
-    atoms, weights = np.zeros((1, risk.heads.size)), np.ones(1)
-    features = _features(risk, atoms)
-    floor = float(risk.floor())
-    lower, history, keys = floor, [], jax.random.split(as_key(key), iterations)
-    while True:
-        z = jnp.asarray(np.tensordot(weights, features, 1))
-        value, residuals = float(risk.loss(z)), risk.residuals_of(z)
-        base, cotangents = value - float(jnp.vdot(residuals, z)), residuals @ risk.unembedding.T
-        search = {"starts": starts, "steps": steps, "key": keys[len(history)]}
-        response = respond(risk, cotangents, space, **search)
-        lower = max(lower, base + response.bound)
-        history.append((value, lower))
-        if value - lower <= tolerance or len(history) == iterations:
-            if prove is not None and response.proof == "heuristic-LMO":
-                response = respond(risk, cotangents, space, prove=prove, boxes=boxes, **search)
-                lower = max(floor, base + response.bound)
-            measure = Particles(space, jnp.asarray(atoms), weights)
-            return Optimum(measure, value, lower, np.array(history), response.proof)
-        atoms = np.concatenate([atoms, response.head[None]])
-        atoms, weights = _weighed(risk, atoms, np.append(weights, 0.0))
-        atoms, weights = _weighed(risk, _slid(risk, space, atoms, weights, steps), weights)
-        features = _features(risk, atoms)
-
-
-def _weighed(risk: HeadRisk, atoms: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The atoms that matter, with their best weights."""
-    weights = corrected(risk, _features(risk, atoms), weights)
-    keep = weights > 1e-9
-    return atoms[keep], weights[keep] / weights[keep].sum()
-
-
-PADDED = 16
-"""Numbers of atoms are rounded up to multiples of this, so that a growing set does not compile again each round."""
-
-
-def _padded(rows: np.ndarray) -> Array:
-    return jnp.asarray(np.pad(rows, [(0, -len(rows) % PADDED)] + [(0, 0)] * (rows.ndim - 1)))
-
-
-def _features(risk: HeadRisk, atoms: np.ndarray) -> np.ndarray:
-    return np.asarray(_all_features(risk, _padded(atoms)))[: len(atoms)]
-
-
-def _slid(risk: HeadRisk, space: AbstractSpace, atoms: np.ndarray, weights: np.ndarray, steps: int) -> np.ndarray:
-    return np.asarray(slide(risk, space, _padded(atoms), _padded(weights), steps))[: len(atoms)]
-
-
-@eqx.filter_jit
-def _all_features(risk: HeadRisk, atoms: Float[Array, "n D"]) -> Float[Array, "n S T V"]:
-    return jax.vmap(risk.features)(atoms)
-
-
-@eqx.filter_jit
-def slide(risk: HeadRisk, space: AbstractSpace, atoms: Float[Array, "n D"], weights: Float[Array, " n"], steps: int):
-    """Atoms moved by projected descent of the risk with their weights kept."""
-
-    def value(atoms):
-        return risk.loss(jnp.tensordot(weights, jax.vmap(risk.features)(atoms), 1))
-
-    def improve(state, _):
-        atoms, best, slope, rate = state
-        trial = jax.vmap(space.project)(atoms - rate * slope / jnp.maximum(weights, 1e-3)[:, None])
-        new, new_slope = jax.value_and_grad(value)(trial)
-        better = new < best
-        pick = lambda a, b: jnp.where(better, a, b)  # noqa: E731
-        return (pick(trial, atoms), pick(new, best), pick(new_slope, slope), pick(1.6, 0.4) * rate), None
-
-    start = (atoms, *jax.value_and_grad(value)(atoms), jnp.ones((), atoms.dtype))
-    return jax.lax.scan(improve, start, None, length=steps)[0][0]
-
-
-def corrected(risk: HeadRisk, features: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weights of given atoms that make the risk least: a convex problem on the simplex."""
-    shares, targets = np.asarray(risk.shares), np.asarray(risk.targets)
-
-    def loss(w):
-        z = np.tensordot(w, features, 1)
-        residual = shares[..., None] * (softmax(z, -1) - targets)
-        value = np.sum(shares * (logsumexp(z, -1) - np.sum(targets * z, -1)))
-        return value, np.tensordot(features, residual, 3)
-
-    simplex = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
-    found = minimize(
-        loss, weights, jac=True, method="SLSQP", bounds=[(0, 1)] * len(weights), constraints=simplex,
-        options={"ftol": 1e-15, "maxiter": 500},
-    )  # fmt: skip
-    return np.clip(found.x, 0.0, None)
 
 
 def ridge_criterion(

@@ -27,6 +27,10 @@ HIDDEN = -1e30
 """The score of a token that may not be seen; finite, so that second derivatives have no infinity minus infinity."""
 
 
+TINY = 1e-9
+"""The least radius of a ball of heads."""
+
+
 class AbstractHeads(eqx.Module):
     """How a flat vector of parameters is folded into the matrices of a head."""
 
@@ -95,6 +99,12 @@ class AbstractHeads(eqx.Module):
         if missing := [name for name in self.shapes if name not in radii]:
             raise ValueError(f"`{missing[0]}` has no radius, so the set of heads would not be compact; give one.")
         return Product(*(Ball(_count(shape), radii[name]) for name, shape in self.shapes.items()))
+
+    def hull(self, points: Float[Array, "n D"]) -> Product:
+        """The smallest balls, one a block, that hold given heads; a block that is zero has a radius of almost nothing."""
+        blocks = jax.vmap(self.unfold)(points)
+        norms = {name: jnp.linalg.norm(block.reshape(len(points), -1), axis=1).max() for name, block in blocks.items()}
+        return self.balls(**{name: max(float(norm), TINY) for name, norm in norms.items()})
 
     def gaussian(self, n: int, scale: Real[ArrayLike, ""] = 1.0, *, key: PRNGKeyArray | int) -> Particles:
         """Independent heads with normal entries."""

@@ -17,12 +17,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from measureflow import wording
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import Euclidean
 from measureflow.training.dynamics import Descent, lanczos
+from measureflow.training.glossary import notes
 from measureflow.training.heads import AbstractHeads, Theta
 from measureflow.training.risk import HeadRisk
 
@@ -117,6 +119,49 @@ class Stability(NamedTuple):
     translation: np.ndarray
     gauge: int
 
+    @property
+    def rounding(self) -> float:
+        """The size below which eigenvalues are shown as zero."""
+        return rounding_of(self.splitting, self.translation)
+
+    @property
+    def movement(self) -> str:
+        """What becomes of small movements: growth or decay, and how fast."""
+        if abs(self.rate) <= 2 * self.rounding:
+            return "neither growth nor decay to first order"
+        return f"{'growth' if self.rate > 0 else 'decay'} at rate {abs(self.rate):.4g}"
+
+    @property
+    def report(self) -> wording.Report:
+        """The verdict in rows, with its words explained."""
+        return wording.Report(
+            (("moved a little", f"{self.kind}: {self.movement}"), *self.rows()), notes("H", "H_tr", "gauge")
+        )
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """Spectra and gauge, each with its name."""
+        return spectra_row(self.splitting, self.translation), ("gauge", f"{self.gauge} directions change nothing")
+
+    def __repr__(self) -> str:
+        value, name = min((self.translation[0], "H_tr"), (self.splitting[0], "H"))
+        shown = wording.number(value, self.rounding)
+        return f"{self.kind}: smallest eigenvalue {shown} of {name}; {self.movement}"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+def rounding_of(*spectra: np.ndarray) -> float:
+    """The size below which eigenvalues are rounding: relative to the largest of all of them."""
+    return wording.rounding(spectra[0].dtype, *(float(np.abs(values).max(initial=0.0)) for values in spectra))
+
+
+def spectra_row(splitting: np.ndarray, translation: np.ndarray) -> tuple[str, str]:
+    """The least eigenvalues of `H` and `H_tr`, from spectra that begin with them."""
+    small = rounding_of(splitting, translation)
+    apart, together = (wording.number(float(values[0]), small) for values in (splitting, translation))
+    return "least eigenvalues", f"{apart} of H (heads apart), {together} of H_tr (together)"
+
 
 def stability(
     energy: AbstractEnergy,
@@ -177,7 +222,7 @@ def _outside(make, energy: AbstractEnergy, mu: Particles, still: np.ndarray) -> 
     """Eigenvalues of an operator outside given directions, and the vector of the least."""
     if mu.points.size > DENSE:
         values, vectors = least(make, energy, mu, outside=still)
-        return values, vectors[0]
+        return values.astype(mu.points.dtype), vectors[0]  # SciPy's double does not make them more precise
     H = np.asarray(matrix(make, energy, mu))
     complement = np.linalg.svd(still, full_matrices=True)[2][len(still) :] if len(still) else np.eye(len(H))
     values, vectors = np.linalg.eigh(complement @ (H + H.T) @ complement.T / 2)

@@ -36,6 +36,11 @@ class Response(NamedTuple):
     proof: Literal["heuristic-LMO", "proved-LMO"] = "heuristic-LMO"
     boxes: int = 0
 
+    def __repr__(self) -> str:
+        if self.proof == "proved-LMO":
+            return f"min Ψ is between {self.bound:.6g} and {self.value:.6g} (proved-LMO, {self.boxes} boxes)"
+        return f"the least Ψ found is {self.value:.6g} (heuristic-LMO)"
+
 
 def best_response(
     risk: HeadRisk,

@@ -5,7 +5,7 @@ cross-entropy. Its first variation is `Psi(theta; mu) = E sum_t <phi_t(theta), s
 For `N` equal heads `N dR/dtheta_i = grad Psi(theta_i; mu)`. Work and memory are linear in the number of heads.
 """
 
-from typing import final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from scipy.special import xlogy
 
 from measureflow import checks
 from measureflow.energies import AbstractEnergy
@@ -21,6 +22,20 @@ from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.training import crowd
 from measureflow.training.heads import AbstractHeads, Theta
+
+
+class Baselines(NamedTuple):
+    """Risks that need no heads: of equal chances, of the frequencies of labels, and, for text, of those after each character."""
+
+    uniform: float
+    unigram: float
+    bigram: float | None = None
+
+
+def entropy(counts: np.ndarray) -> float:
+    """The entropy of the law that is proportional to counts."""
+    law = counts / counts.sum()
+    return float(-xlogy(law, law).sum())
 
 
 @final
@@ -76,6 +91,17 @@ class HeadRisk(AbstractEnergy):
     def floor(self) -> Float[Array, ""]:
         """The entropy of the targets, which no logits can go below: zero if every label is certain."""
         return -jnp.sum(self.shares * jnp.sum(jax.scipy.special.xlogy(self.targets, self.targets), -1))
+
+    def baselines(self) -> Baselines:
+        """What the labels tell without heads: `log V` and the entropy of their frequencies, times the positions that count."""
+        shares, targets = np.asarray(self.shares, float), np.asarray(self.targets, float)
+        each = np.log(targets.shape[-1]), entropy(np.tensordot(shares, targets, 2))
+        return Baselines(*(float(shares.sum() * value) for value in each))
+
+    def accuracy(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The share of positions whose most likely next token is the most likely target."""
+        hits = jnp.argmax(self.logits(mu), -1) == jnp.argmax(self.targets, -1)
+        return jnp.sum(self.shares, where=hits) / jnp.sum(self.shares)
 
     def features(self, theta: Theta) -> Float[Array, "S T V"]:
         """The logits of one head: `phi(x; theta) = A x U W_E`."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from measureflow.spaces import AbstractSpace
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import FullHeads, HeadRisk, fixtures, frank_wolfe
-from measureflow.training.certificates import slide
+from measureflow.training.optimum import slide
 
 CLAIM = Claim(
     "Theorem 4.3: few heads come within 0.001 of the least risk over all measures, by proof; no single head that is found does.",

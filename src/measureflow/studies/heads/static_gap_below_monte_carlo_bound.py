@@ -8,7 +8,7 @@ from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.studies.heads.balls import RISK, balls, optimum
 from measureflow.theory import heads
-from measureflow.training.certificates import slide
+from measureflow.training.optimum import slide
 
 CLAIM = Claim(
     "Theorem 4.1: the best N-head risk exceeds the mean-field optimum by at most C/√N, with C=√2·T·C_0, and never lies "
