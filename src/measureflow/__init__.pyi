@@ -12,6 +12,7 @@ from . import theory as theory
 from . import training as training
 from . import transport as transport
 from .energies import BilinearEnergy as BilinearEnergy
+from .energies import Energy as Energy
 from .energies import GradientFlow as GradientFlow
 from .energies import InteractionEnergy as InteractionEnergy
 from .energies import ScoreEnergy as ScoreEnergy

@@ -93,3 +93,33 @@ def test_consensus_has_the_largest_energy():
     beta = 3.0
     consensus = mf.Particles(mf.Sphere(3), np.tile([0.0, 0.0, 1.0], (4, 1)))
     np.testing.assert_allclose(value(mf.InteractionEnergy(beta), consensus), np.exp(beta) / (2 * beta), rtol=1e-14)
+
+
+def test_a_formula_has_the_variation_of_the_energy_it_writes():
+    """The variation of the interaction energy is known; its formula must give the same, at other points than the tokens."""
+    mu = mf.Particles(mf.Sphere(3), mf.Particles.iid(mf.Sphere(3), 9, key=0).points, jnp.arange(1.0, 10.0))
+    xs = mf.Particles.iid(mf.Sphere(3), 4, key=1).points
+    known = mf.InteractionEnergy(2.0)
+    formula = mf.Energy(lambda mu: mu.integrate(lambda xs: jnp.exp(mu.attend(2.0 * xs).log_mass)) / 4, label="cost C")
+    np.testing.assert_allclose(formula(mu), known(mu), rtol=1e-14)
+    np.testing.assert_allclose(formula.variation(mu, xs), known.variation(mu, xs), rtol=1e-13)
+    velocity = lambda energy: mf.GradientFlow(-energy)(0.0, xs, mu)  # noqa: E731
+    np.testing.assert_allclose(velocity(formula), velocity(known), rtol=1e-12)
+    assert (formula.label, known.label) == ("cost C", "interaction energy E")
+
+
+def test_a_formula_on_a_gaussian_descends_among_gaussians():
+    """In one dimension E x⁴ = m⁴ + 6 m² s + 3 s², whose derivatives in m and s are those of the affine velocity."""
+    mean, var = 0.7, 1.3
+    quartic = mf.GradientFlow(mf.Energy(lambda mu: mu.expect(lambda x: jnp.sum(x**4))))
+    mu, xs = mf.Gaussian([mean], [[var]]), np.array([[0.0], [2.0]])
+    expected = -(4 * mean**3 + 12 * mean * var + 2 * (6 * mean**2 + 6 * var) * (xs - mean))
+    np.testing.assert_allclose(quartic(0.0, jnp.asarray(xs), mu), expected, rtol=1e-12)
+
+
+def test_a_formula_without_a_variation_says_where():
+    still = mf.Energy(lambda mu: jnp.zeros(()))
+    with pytest.raises(TypeError, match="on `Particles` and on a `Gaussian`; got CircleDensity"):
+        still.variation(mf.CircleDensity.uniform(4), jnp.ones((1, 2)))
+    with pytest.raises(ValueError, match="must give one number"):
+        mf.Energy(lambda mu: mu.points)(mf.Particles(mf.Euclidean(1), [[0.5]]))

@@ -1,5 +1,9 @@
 """Flows: orders, closed forms, error estimates, outcomes, derivatives, legs and compilation."""
 
+import os
+import signal
+import threading
+
 import diffrax as dfx
 import equinox as eqx
 import jax
@@ -534,3 +538,39 @@ def test_second_derivatives_forward_over_reverse_and_twice_forward_agree():
     np.testing.assert_allclose(mixed, twice, rtol=1e-10)
     with pytest.raises(TypeError, match="`derivative` must be"):
         height(1.5, "forward")
+
+
+@pytest.mark.skipif(not native.available(), reason="loops have no pulse without the native library")
+def test_a_leg_tells_how_far_it_is_and_stops_when_it_is_asked_to():
+    flow = mf.Flow(
+        mf.SoftmaxAttention.isotropic(3, 4.0), mf.Particles.iid(mf.Sphere(3), 6, key=2), [0.0, 1.0, 2.0, 3.0]
+    )
+    pulse = native.pulse()
+    path = flow.leg(flow.start, 0, 4, pulse)
+    assert path.outcome.ok
+    assert pulse.time == 3.0
+    assert pulse.steps == path.stats["steps"] + path.stats["rejected"]
+    pulse.stop()
+    path = flow.leg(flow.start, 0, 4, pulse).reached()
+    assert str(path.outcome).startswith("Interrupted at t = ")
+    assert len(path) == 1
+    assert path.stats["steps"] == 1
+
+
+class Endless(AbstractField):
+    """A field that chatters, so that an adaptive run takes very many steps."""
+
+    def __call__(self, t, xs: Float[Array, "m d"], mu) -> Float[Array, "m d"]:
+        return -jnp.sign(xs)
+
+
+@pytest.mark.skipif(not native.available(), reason="loops have no pulse without the native library")
+def test_an_interruption_is_heard_while_a_flow_runs():
+    start, solver = mf.Particles(mf.Euclidean(1), [[0.1]]), mf.Adaptive(most_steps=10**9)
+    evolve = lambda end: mf.evolve(Endless(), start, [0.0, end], solver)  # noqa: E731
+    evolve(0.05)  # compiled before the clock runs
+
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        evolve(1e4)
+    assert evolve(0.06).outcome.ok

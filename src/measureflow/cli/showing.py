@@ -1,6 +1,8 @@
 """What commands show: a bar while a run is computed, and its table, outcome and pictures when it ends."""
 
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +10,10 @@ if TYPE_CHECKING:
     from measureflow.runs.job import Job, State
     from measureflow.runs.reading import Run
     from measureflow.wording import Report
+
+
+PATIENCE, LONG = 2.0, 300.0
+"""Seconds of one leg after which the bar tells its speed, and seconds left from which it tells what would help."""
 
 
 class Bar:
@@ -19,6 +25,7 @@ class Bar:
         text = TextColumn("t = {task.fields[time]:.4g} of {task.total:.4g}")
         self.bar = Progress(text, BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(), console=console)
         self.task = self.bar.add_task("", total=1.0, time=0.0, state="compiling")
+        self.seen: deque[tuple[float, int, float]] = deque(maxlen=8)
 
     def __enter__(self) -> "Bar":
         return self
@@ -31,8 +38,31 @@ class Bar:
         self.bar.start()
         watched = [one for one in job.series if one.telling and one.name in state.series]
         telling = [f"{one.label} {_text(one, state.series[one.name])}" for one in watched]
-        word = ", ".join(telling) if state.frames else "compiling"
-        self.bar.update(self.task, total=float(job.flow.times[-1]), completed=state.time, time=state.time, state=word)
+        total = float(job.flow.times[-1])
+        word = self._slow(state, total) or ", ".join(telling) or ("compiling" if not state.frames else "")
+        self.bar.update(self.task, total=total, completed=state.reached, time=state.reached, state=word)
+
+    def _slow(self, state: "State", total: float) -> str:
+        """How fast steps are, and what would help, once a leg takes its time."""
+        steps = 0 if state.pulse is None else state.pulse.steps
+        if self.seen and (self.seen[-1][1] > steps or self.seen[-1][2] > state.reached):
+            self.seen.clear()  # another leg
+        self.seen.append((time.monotonic(), steps, state.reached))
+        (then, before, was), (now, after, reached) = self.seen[0], self.seen[-1]
+        if now - then < PATIENCE or after == before:
+            return ""
+        pace = (reached - was) / (now - then)
+        left = (total - reached) / pace if pace > 0 else float("inf")
+        rate = f"{after} steps, {(after - before) / (now - then):.3g}/s, {_duration(left)} left"
+        return rate if left < LONG else f"{rate}: try --merge, --solver stiff, less --time"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 1e6 else "very long"
 
 
 def _text(series: Any, value: float) -> str:

@@ -2,6 +2,7 @@
 
 from measureflow.energies.base import AbstractEnergy as AbstractEnergy
 from measureflow.energies.base import GradientFlow as GradientFlow
+from measureflow.energies.formula import Energy as Energy
 from measureflow.energies.gaussian import ScoreEnergy as ScoreEnergy
 from measureflow.energies.gaussian import TwistedFlow as TwistedFlow
 from measureflow.energies.interaction import BilinearEnergy as BilinearEnergy

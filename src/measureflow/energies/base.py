@@ -31,6 +31,11 @@ class AbstractEnergy(eqx.Module):
         It is fixed up to a constant: `d/de E(mu + e (nu - mu)) = ∫ variation d(nu - mu)` at `e = 0`.
         """
 
+    @property
+    def label(self) -> str:
+        """Its name in pictures."""
+        return "energy E"
+
     def __add__(self, other: "AbstractEnergy") -> "AbstractEnergy":
         return EnergySum((self, other))
 

@@ -22,6 +22,11 @@ class InteractionEnergy(AbstractEnergy):
 
     beta: Float[Array, ""] = eqx.field(converter=checks.floating)
 
+    @property
+    def label(self) -> str:
+        """Its name in pictures."""
+        return "interaction energy E"
+
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The average over all pairs, which some measures have in closed form, and the regular part at `beta = 0`."""
         mean = mu.integrate(lambda xs: xs)

@@ -16,6 +16,7 @@ from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
 from measureflow.measures import AbstractCloud
 from measureflow.precision import exactly
+from measureflow.sums.native.pulse import Pulse
 
 
 def layers(field: AbstractField, mu0: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0) -> Trajectory[Measure]:
@@ -49,8 +50,8 @@ class Layers(AbstractFlow[Measure]):
         self.step = jnp.asarray(step, start.points.dtype)
         self.times = self.step * jnp.arange(depth + 1).astype(self.step.dtype)
 
-    def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
-        """The layers between two frames; the start itself is the first frame of all."""
+    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None) -> Trajectory[Measure]:
+        """The layers between two frames; the start itself is the first frame of all. Layers have no pulse."""
         before = max(first - 1, 0)
         path = _layers(self.field, mu, last - before - 1, self.step, jnp.asarray(before))
         return path if first == 0 else path.since(1)

@@ -6,6 +6,7 @@ leg to the same bits.
 """
 
 import abc
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, final
 
@@ -28,7 +29,8 @@ from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import Measure, Trajectory
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.measures.cloud import as_key
-from measureflow.sums import AbstractEngine, Auto
+from measureflow.sums import AbstractEngine, Auto, native
+from measureflow.sums.native.pulse import Pulse, heard
 
 
 class AbstractFlow(eqx.Module, Generic[Measure]):
@@ -39,10 +41,11 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
     times: eqx.AbstractVar[Float[Array, " k"]]
 
     @abc.abstractmethod
-    def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
+    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None) -> Trajectory[Measure]:
         """The frames from `first` up to, without, `last`, given the measure at the frame before the first.
 
-        Frame 0 is the start itself. Under `jit`, or after an early end, frames that were not reached are infinite.
+        Frame 0 is the start itself. A `pulse` tells how far it is, and can stop it. Under `jit`, or after an early end, frames
+        that were not reached are infinite.
         """
 
     @abc.abstractmethod
@@ -53,7 +56,9 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
         """The whole flow in one leg."""
         return _kept(self.leg(self.start, 0, len(self.times)))
 
-    def legs(self, size: int, since: int = 0, state: Measure | None = None) -> Iterator[Trajectory[Measure]]:
+    def legs(
+        self, size: int, since: int = 0, state: Measure | None = None, pulse: Pulse | None = None
+    ) -> Iterator[Trajectory[Measure]]:
         """The legs of the flow, each of `size` frames, until the last time or an early end.
 
         `since` frames are left out; `state` is then the measure at the last of them. They must be whole legs, so that the
@@ -67,7 +72,7 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
             )
         mu = self.start if state is None else state
         for first in range(since, len(self.times), size):
-            path = self.leg(mu, first, min(first + size, len(self.times))).reached()
+            path = self.leg(mu, first, min(first + size, len(self.times)), pulse).reached()
             yield path
             if not path.outcome.ok:
                 return
@@ -139,18 +144,27 @@ class Flow(AbstractFlow[Measure]):
 
     def run(self, derivative: Any = None) -> Trajectory[Measure]:
         """The whole flow in one leg; `derivative` as in `evolve`."""
-        return _kept(self._along(self.way(derivative), self.start, self._time(0), self.times))
+        pulse = native.pulse() if derivative is None and _is_run_now(self) else None
+        with heard(pulse):
+            path = self._along(self.way(derivative), self.start, self._time(0), self.times, pulse)
+            return _kept(path if pulse is None else _arrived(path))
 
-    def leg(self, mu: Measure, first: int, last: int) -> Trajectory[Measure]:
+    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None) -> Trajectory[Measure]:
         """The frames between two, on from the measure at the frame before."""
         before = self._time(max(first - 1, 0))
-        return self._along(self.way(), mu, before, self.times[first:last])
+        return self._along(self.way(), mu, before, self.times[first:last], pulse)
 
     def _along(
-        self, way: AbstractWay, mu: Measure, start: Float[Array, ""], times: Float[Array, " k"]
+        self,
+        way: AbstractWay,
+        mu: Measure,
+        start: Float[Array, ""],
+        times: Float[Array, " k"],
+        pulse: Pulse | None = None,
     ) -> Trajectory[Measure]:
         try:
-            return way.leg(self.field, mu, start, times, self.solver, self.keeping)
+            token = None if pulse is None else pulse.token
+            return way.leg(self.field, mu, start, times, self.solver, self.keeping, token)
         except (TypeError, ValueError):
             if isinstance(mu, AbstractCloud):
                 _check_fit(self.field, mu, start)
@@ -220,6 +234,20 @@ def evolve(
         return path
     error = flow.error(path.final, path.outcome.time)
     return eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
+
+
+def _is_run_now(flow: Flow) -> bool:
+    """Whether a flow is computed at once: neither its numbers nor what is made of them is being traced."""
+    return checks.concrete(flow, jnp.zeros(()) + 1)
+
+
+def _arrived(path: Trajectory[Measure]) -> Trajectory[Measure]:
+    """A path when it is there; an interruption is heard while it is not, which waiting inside JAX would not allow."""
+    pause = 1e-4
+    while not path.frames.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+    return path
 
 
 def _check_kinds(field: Any, start: Any, noise: Any) -> None:

@@ -27,6 +27,7 @@ from measureflow.flows.trajectory import (
     OVERFLOW,
     REACHED,
     SPENT,
+    STOPPED,
     UNDEFINED,
     UNDERFLOW,
     UNSOUND,
@@ -36,6 +37,7 @@ from measureflow.flows.trajectory import (
 )
 from measureflow.measures import AbstractMeasure
 from measureflow.precision import exactly
+from measureflow.sums.native.pulse import beat
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
@@ -69,6 +71,7 @@ class AbstractWay(eqx.Module):
         times: Float[Array, " k"],
         solver: AbstractSolver,
         keeping: Keeping = FRAMES,
+        token: Int[Array, ""] | None = None,
     ) -> Trajectory[Measure]:
         """Move a measure from a start to given times, of which the first may be the start itself."""
 
@@ -96,9 +99,10 @@ class Straight(AbstractWay):
         times: Float[Array, " k"],
         solver: AbstractSolver,
         keeping: Keeping = FRAMES,
+        token: Int[Array, ""] | None = None,
     ) -> Trajectory[Measure]:
         """Solve once, landing on every time."""
-        return leg(field, mu, start, times, solver, self.method, self.derivative, keeping)
+        return leg(field, mu, start, times, solver, self.method, self.derivative, keeping, token)
 
     def coarser(self) -> "Straight":
         """The same way: what differs is the solver."""
@@ -123,7 +127,7 @@ class State(NamedTuple):
     halt: Int[Array, ""]
 
 
-GOING, STUCK, UNSOLVED, TIRED, LEFT = range(5)
+GOING, STUCK, UNSOLVED, TIRED, LEFT, CALLED = range(6)
 
 
 @eqx.filter_jit
@@ -137,15 +141,16 @@ def leg(
     method: AbstractMethod | None = None,
     derivative: Any = None,
     keeping: Keeping = FRAMES,
+    token: Int[Array, ""] | None = None,
 ) -> Trajectory[Measure]:
     """Move a measure from a start to given times; `times[0]` may be the start itself.
 
-    The field is seen on half-open intervals up to its jumps and to the last time.
+    The field is seen on half-open intervals up to its jumps and to the last time. A `token` gives the steps a pulse.
     """
     method = solver.method() if method is None else method
     valid = _valid(mu, start, times, solver)
     times = jnp.where(valid, times, start)  # else there is nothing to solve
-    loop, checkpoint = _looping(derivative)
+    loop, checkpoint = (jax.lax.while_loop, False) if token is not None else _looping(derivative)
     breaks = jumps(field).astype(times.dtype)
     stops = jnp.concatenate([start[None], times])
     stops = jnp.sort(jnp.concatenate([stops, breaks])) if len(breaks) else stops
@@ -160,7 +165,11 @@ def leg(
         before = lambda t, mu: rate(_before(t, stops[i]), mu.settle())  # noqa: E731
         k = state.rate if carried else rate(state.t, state.mu)
         new = method.step(before, state.t, t1, state.mu, k)
-        return _advanced(state, t1, new._replace(mu=new.mu.settle(), rate=new.rate if carried else None), solver)
+        state = _advanced(state, t1, new._replace(mu=new.mu.settle(), rate=new.rate if carried else None), solver)
+        if token is None:
+            return state
+        called = beat(token, state.t, state.steps + state.rejected) & (state.halt == GOING)
+        return state._replace(halt=jnp.where(called, CALLED, state.halt))
 
     def frame(state, time):
         going = lambda state: (state.t < time) & (state.halt == GOING)  # noqa: E731
@@ -268,6 +277,7 @@ def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""]) -> Int[
     return jnp.select(
         [
             halt == GOING,
+            halt == CALLED,
             halt == TIRED,
             stuck & lost,
             stuck & fixed,
@@ -276,6 +286,6 @@ def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""]) -> Int[
             (halt == LEFT) & unsound,
             halt == LEFT,
         ],
-        [REACHED, SPENT, UNDEFINED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
+        [REACHED, STOPPED, SPENT, UNDEFINED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
         FAILED,
     )

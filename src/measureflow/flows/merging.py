@@ -64,9 +64,10 @@ class Merging(AbstractWay):
         times: Float[Array, " k"],
         solver: AbstractSolver,
         keeping: Keeping = FRAMES,
+        token: Int[Array, ""] | None = None,
     ) -> Trajectory[Measure]:
         """A leg in short pieces, with tokens merged between them; takes and returns all tokens."""
-        return merged_leg(field, mu, start, times, solver, self.tolerance, keeping)
+        return merged_leg(field, mu, start, times, solver, self.tolerance, keeping, token)
 
     def coarser(self) -> "Merging":
         """Merge at twice the distance."""
@@ -100,6 +101,7 @@ def merged_leg(
     solver: AbstractSolver,
     tolerance: float,
     keeping: Keeping = FRAMES,
+    token: Int[Array, ""] | None = None,
 ) -> Trajectory[Any]:
     """A leg that merges tokens on the way; takes and returns all tokens.
 
@@ -114,7 +116,8 @@ def merged_leg(
             # Legs grow with the time that has passed: tokens that are about to meet must not wait for the end of a long one.
             longest = scale if longest is None else jnp.maximum(longest, t - start)
             stop = jnp.minimum(t + jnp.minimum(scale, longest), end)
-            path = leg(Awake(field, jnp.asarray(merged.tokens)), merged.mu, t, stop[None], solver)
+            awake = Awake(field, jnp.asarray(merged.tokens))
+            path = leg(awake, merged.mu, t, stop[None], solver, token=token)
             merged, t = merged._replace(mu=path.final), path.outcome.time
             steps, rejected = steps + path.costs["steps"], rejected + path.costs["rejected"]
         if path.outcome.ok:

@@ -37,6 +37,13 @@ class State:
     outcome: str = RUNNING
     ok: bool = True
     seconds: float = 0.0
+    pulse: Any = None
+    """What tells how far the leg is that is being computed, if anything does."""
+
+    @property
+    def reached(self) -> float:
+        """The time up to which the run was computed, saved or not."""
+        return max(self.time, self.pulse.time) if self.pulse is not None and self.pulse.steps else self.time
 
     def follow(self, path: Trajectory, values: Mapping[str, np.ndarray]) -> None:
         """Take in a leg."""

@@ -26,8 +26,13 @@ from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, 
 from measureflow.runs.job import RUNNING, Job, State
 from measureflow.runs.reading import Run
 from measureflow.runs.settings import InputError
+from measureflow.sums import native
+from measureflow.sums.native.pulse import Pulse
 
 PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
+
+TICK = 0.5
+"""Seconds between two looks at a leg that runs."""
 
 Watch = Callable[[Job, State], None]
 
@@ -89,8 +94,9 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
     """Compute, save and report until the last frame, an early end, or a reason of the job to stop."""
     begun = time.perf_counter() - state.seconds
     since = folder.frames
-    legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None)
-    for path in in_thread(legs):
+    state.pulse = native.pulse()
+    legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None, state.pulse)
+    for path in in_thread(legs, lambda: watch(job, state), state.pulse):
         values = job.watch(path.measures) if len(path) else {}
         state.follow(path, values)
         state.seconds = time.perf_counter() - begun
@@ -217,11 +223,29 @@ def git_state() -> str | None:
     return found.stdout.strip()
 
 
-def in_thread(items: Iterator[Any]) -> Iterator[Any]:
-    """Compute items in a thread, one ahead, so that saving costs no time and an interruption is heard while a leg runs."""
+def in_thread(
+    items: Iterator[Any], tick: Callable[[], None] = lambda: None, pulse: Pulse | None = None
+) -> Iterator[Any]:
+    """Compute items in a thread, one ahead, so that saving costs no time and an interruption is heard while a leg runs.
+
+    `tick` is called now and then while there is nothing; an interruption also stops what is being computed, by its pulse.
+    """
+    try:
+        yield from _in_thread(items, tick)
+    except BaseException:
+        if pulse is not None:
+            pulse.stop()
+        raise
+
+
+def _in_thread(items: Iterator[Any], tick: Callable[[], None]) -> Iterator[Any]:
     box = _begun_next(items)
     while True:
-        item, error = box.get()
+        try:
+            item, error = box.get(timeout=TICK)
+        except queue.Empty:
+            tick()
+            continue
         if isinstance(error, StopIteration):
             return
         if error is not None:

@@ -21,6 +21,7 @@ from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.costs import Cost
 from measureflow.sums.native import averages, constants
+from measureflow.sums.native.pulse import Pulse
 from measureflow.sums.registry import register
 from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
@@ -31,6 +32,7 @@ TARGETS = (
     "measureflow_sphere",
     "measureflow_heads",
     "measureflow_heads_gradient",
+    "measureflow_pulse",
 )
 FEWEST_PAIRS = 2**6
 """Up to so many, not even a kernel in registers is worth its call."""
@@ -74,6 +76,12 @@ def available() -> bool:
 def on_cpu() -> bool:
     """Whether the kernels do the sums of the default device."""
     return jax.default_backend() == "cpu" and available()
+
+
+def pulse() -> Pulse | None:
+    """The pulse for a loop on the default device; None where it can have none."""
+    library = _library() if jax.default_backend() == "cpu" else None
+    return None if library is None else Pulse(library)
 
 
 def level() -> str:
