@@ -55,18 +55,23 @@ def clusters(mu: AbstractCloud, tolerance: float | None = None, *, size: float =
     extent at another time) is one cluster, and one that is evenly spread has none. Multiplying all tokens changes nothing.
     """
     points, weights = np.asarray(mu.points), np.asarray(mu.weights)
-    raw = _labels(points, mu.space, tolerance, size)
+    raw = labels(mu, tolerance, size=size)
     inside = raw >= 0
     if not inside.any():
         return Clusters(raw, np.zeros(0, int), np.zeros(0), np.zeros((0, points.shape[1])))
     masses = np.bincount(raw[inside], weights[inside])
     order = np.argsort(-masses, kind="stable")
-    labels = np.where(inside, np.argsort(order)[raw], -1)
-    rows = means(points[inside], weights[inside], labels[inside])
+    ranked = np.where(inside, np.argsort(order)[raw], -1)
+    rows = means(points[inside], weights[inside], ranked[inside])
     # As many rows as tokens, so that another number of clusters is not another program.
     filled = rows[np.minimum(np.arange(len(points)), len(rows) - 1)]
     centres = np.asarray(_projected(mu.space, jnp.asarray(filled)))[: len(rows)]
-    return Clusters(labels, np.bincount(labels[inside]), masses[order], centres)
+    return Clusters(ranked, np.bincount(ranked[inside]), masses[order], centres)
+
+
+def labels(mu: AbstractCloud, tolerance: float | None = None, *, size: float = 0.0) -> np.ndarray:
+    """For each token the number of its cluster, in no particular order; -1 for a token that is in none."""
+    return _labels(np.asarray(mu.points), mu.space, tolerance, size)
 
 
 def extent(mu: AbstractCloud) -> float:

@@ -18,11 +18,11 @@ GAP = 3.0
 NEAR = 0.1
 """Groups closer than this part of the size of the cloud are one, as they are to the eye in a picture of it."""
 
-CHANCE = 0.05
-"""How likely scattered tokens may look like a cluster. Tests measure it, since mergers seek out what looks like one."""
+CHANCE = 1e-4
+"""How likely scattered tokens may look like a cluster, by a rough count; of clouds on the circle one in a hundred does."""
 
-MOST_OF = 0.9
-"""Groups that hold this part of all tokens together need no such caution: so much order does not come by chance."""
+MOST_OF = 0.75
+"""Groups that hold this part of all tokens need no such caution but twice the gap: so much order seldom comes by chance."""
 
 TREE = 512
 """Tokens that make the tree, which takes quadratic time; of more, so many stand for all."""
@@ -43,7 +43,7 @@ def persistent(points: np.ndarray, size: float, freedom: int) -> np.ndarray:
     careful = tree.cut(points, _odds(tree.counts, len(points), freedom))
     if np.mean(careful >= 0) >= MOST_OF:
         return careful
-    bold = tree.cut(points, np.full(len(tree.counts), 1 / GAP))
+    bold = tree.cut(points, np.full(len(tree.counts), 1 / (2 * GAP)))
     return bold if np.mean(bold >= 0) >= MOST_OF else careful
 
 

@@ -1,15 +1,22 @@
 """Numbers over time: curves, steps, and the frames at which most happens."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from measureflow import checks
-from measureflow.plotting.marks import FAINT, INK
+from measureflow.plotting.marks import FAINT, INK, PALETTE
 
 DECADES = 1.3
 """A positive series that spans more powers of ten than this is drawn, and its progress measured, in logarithms."""
+
+
+LINEAR, TICKS = 1.0, 9
+"""Of a scale that is linear about zero: the width of that part, in powers of ten, and most ticks."""
 
 
 def telling_frames(series: ArrayLike) -> tuple[int, ...]:
@@ -65,7 +72,8 @@ def draw_steps(
         ax.set_ylim(0.8 * np.nanmin(counts), 1.3 * np.nanmax(counts))
     else:
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.set_ylim(0, 1.1 * np.nanmax(counts) + 0.5)
+        top = 1.1 * max(np.nanmax(counts), 1.0) + 0.5
+        ax.set_ylim(-0.04 * top, top)  # a dot at zero is not cut
     dress(ax, times, name, marked)
     ax.plot(times[list(marked)], counts[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     ax.annotate(
@@ -78,7 +86,7 @@ def draw_steps(
 def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> None:
     """Give a curve over time its axes, with thin lines at the marked frames."""
     ax.set_xlabel("time t", fontsize=13, color=INK)
-    ax.set_ylabel(name, fontsize=13, color=INK)
+    ax.set_ylabel(textwrap.fill(name, 30), fontsize=13, color=INK)
     ax.tick_params(labelsize=11, colors=INK)
     ax.yaxis.get_offset_text().set(fontsize=11, color=INK)
     ax.spines[["top", "right"]].set_visible(False)
@@ -89,6 +97,14 @@ def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> No
     ax.set_xlim(times[0] - room, times[-1] + room)
     for i in marked:
         ax.axvline(times[i], color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid="marked")
+
+
+def mark_blow_up(ax: Axes, time: float) -> Axes:
+    """Draw a dashed line where a flow over time ends because it blows up, and return the axes."""
+    first, last = ax.get_xlim()
+    ax.set_xlim(first, max(last, time + 0.03 * (time - first)))
+    ax.axvline(time, color=PALETTE[1], linestyle="--", linewidth=1.6, gid="blow-up")
+    return ax
 
 
 def is_wide(series: ArrayLike) -> bool:
@@ -112,6 +128,38 @@ def log_scale(ax: Axes, series: np.ndarray) -> None:
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.yaxis.set_minor_locator(NullLocator())
+
+
+def symmetric_scale(axis: Axis, values: ArrayLike, linear: float) -> None:
+    """A scale that is linear up to a size and logarithmic beyond, to both sides, with ticks that leave room for their words."""
+    values = np.asarray(values, float)
+    low, high = min(values.min(), 0.0), max(values.max(), 0.0)
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("symlog", linthresh=linear, linscale=LINEAR)
+
+    def along(value: float) -> float:
+        size = abs(value) / linear
+        return float(np.sign(value) * (LINEAR * size if size <= 1 else LINEAR + np.log10(size)))
+
+    room, ticks = (along(high) - along(low)) / TICKS, [0.0]
+    powers = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(max(high, -low, linear)) + 1e-9)
+    for side, end in ((1.0, high), (-1.0, low)):
+        before = 0.0
+        for tick in side * powers:
+            if abs(tick) <= abs(end) and abs(along(tick) - along(before)) >= room:
+                ticks, before = [*ticks, float(tick)], float(tick)
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    edge = 0.3 * room
+    ends = [
+        np.sign(end) * _back(abs(along(end)) + edge, linear) or sign * linear / 10
+        for end, sign in ((low, -1), (high, 1))
+    ]
+    getattr(axis.axes, f"set_{axis.axis_name}lim")(*ends)
+
+
+def _back(along: float, linear: float) -> float:
+    """The size at a place of a symmetric scale."""
+    return linear * (along / LINEAR if along <= LINEAR else 10.0 ** min(along - LINEAR, 300.0))
 
 
 def _as_drawn(series: ArrayLike) -> np.ndarray:

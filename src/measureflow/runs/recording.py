@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from measureflow.diagnostics import extent
 from measureflow.flows import AbstractFlow
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs.job import Job
 from measureflow.runs.measures.base import AbstractMeasureWord, Look, load_kind
 from measureflow.runs.performing import Watch, perform
@@ -32,13 +33,13 @@ def record(
     there yet is begun. `series` are watched beside those that suit the measure.
     """
     word_name, word = word_of(flow.start)
-    look = Look()
-    own = tuple(one for one in (*SERIES.values(), *series) if one.where(flow.start))
+    look = Look(extent=extent(flow.start)) if isinstance(flow.start, AbstractCloud) else Look()
+    watched = (*word.series(look), *SERIES.values(), *series)
     job = Job(
         flow=flow,
         word=word,
         word_name=word_name,
-        series=(*word.series(look), *own),
+        series=tuple(one for one in watched if one.where(flow.start)),
         title=title or word.title(word.facts(flow.start), word.arrays(flow.start)),
         frames_per_leg=frames_per_leg,
         verify=verify,

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from measureflow.runs.reading import Run
+from measureflow.runs.series import Watched
 from measureflow.runs.settings import InputError
 
 FORMATS = ("png", "pdf", "svg")
@@ -39,11 +42,15 @@ def table(run: Run) -> Report:
 
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if run.frames:
-        yield from ((series.label, f"{series.text(0)} to {series.last}") for series in run.series.values())
+        yield from ((series.label, text) for series in run.series.values() if (text := _told(series, run.times)))
         yield from run.command.rows(run)
+        if not run.ok:
+            yield "last frame", f"t = {run.times[-1]:.6g}"
     stats = run.stats
+    if "blow_up_time" in stats:
+        yield "blow-up time", f"{stats['blow_up_time']:.8g}"
     if "error" in stats:
-        yield "error estimate", f"{stats['error']:.2g} in the final numbers: steps, resolution and sums"
+        yield "error estimate", f"{stats['error']:.2g} in the final numbers{_of(stats, run.times)}"
     if "marginal_error" in stats:
         yield "marginal error", f"{stats['marginal_error']:.2g} of the Sinkhorn kernel"
     if "tokens" in stats:
@@ -51,6 +58,25 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if "steps" in stats:
         yield "steps", f"{stats['steps']} and {stats['rejected']} rejected"
     yield "seconds", f"{run.info['seconds']:.1f}"
+
+
+def _told(series: Watched, times: np.ndarray) -> str:
+    """A series from first to last; as far as it can be told, and nothing where it starts beyond all numbers."""
+    good = np.isfinite(series.values)
+    if good.all():
+        return f"{series.text(0)} to {series.last}"
+    last = int(np.argmin(good)) - 1
+    return (
+        f"{series.text(0)} to {series.text(last)} at t = {times[last]:.4g}, then beyond all numbers" if good[0] else ""
+    )
+
+
+def _of(stats: dict[str, Any], times: np.ndarray) -> str:
+    """What an error estimate is about."""
+    if not stats.get("pathwise"):
+        return ": steps, resolution and sums"
+    step = (times[-1] - times[0]) / max(stats["steps"], 1)
+    return f", pathwise: of this one Brownian path, at steps of {step:.3g} against twice that; not of the law"
 
 
 def figure(run: Run) -> Any:
