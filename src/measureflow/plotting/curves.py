@@ -4,7 +4,6 @@ import textwrap
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 from numpy.typing import ArrayLike
 
@@ -130,36 +129,37 @@ def log_scale(ax: Axes, series: np.ndarray) -> None:
     ax.yaxis.set_minor_locator(NullLocator())
 
 
-def symmetric_scale(axis: Axis, values: ArrayLike, linear: float) -> None:
-    """A scale that is linear up to a size and logarithmic beyond, to both sides, with ticks that leave room for their words."""
-    values = np.asarray(values, float)
-    low, high = min(values.min(), 0.0), max(values.max(), 0.0)
-    getattr(axis.axes, f"set_{axis.axis_name}scale")("symlog", linthresh=linear, linscale=LINEAR)
-
-    def along(value: float) -> float:
-        size = abs(value) / linear
-        return float(np.sign(value) * (LINEAR * size if size <= 1 else LINEAR + np.log10(size)))
-
-    room, ticks = (along(high) - along(low)) / TICKS, [0.0]
-    powers = 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(max(high, -low, linear)) + 1e-9)
-    for side, end in ((1.0, high), (-1.0, low)):
-        before = 0.0
-        for tick in side * powers:
-            if abs(tick) <= abs(end) and abs(along(tick) - along(before)) >= room:
-                ticks, before = [*ticks, float(tick)], float(tick)
+def symmetric_scale(ax: Axes, across: str, values: ArrayLike, linear: float) -> None:
+    """Make a direction, `x` or `y`, linear up to a size and logarithmic beyond, with ticks that leave room for their words."""
+    seen = np.append(np.asarray(values, float), 0.0)
+    below, above = _along(-seen.min(), linear), _along(seen.max(), linear)
+    room = (below + above) / TICKS
+    ticks = [0.0, *_powers(above, linear, room), *(-power for power in _powers(below, linear, room))]
+    getattr(ax, f"set_{across}scale")("symlog", linthresh=linear, linscale=LINEAR)
+    getattr(ax, f"set_{across}lim")(-_size(below + room / 3, linear), _size(above + room / 3, linear))
+    axis = ax.xaxis if across == "x" else ax.yaxis
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
-    edge = 0.3 * room
-    ends = [
-        np.sign(end) * _back(abs(along(end)) + edge, linear) or sign * linear / 10
-        for end, sign in ((low, -1), (high, 1))
-    ]
-    getattr(axis.axes, f"set_{axis.axis_name}lim")(*ends)
 
 
-def _back(along: float, linear: float) -> float:
+def _along(size: float, linear: float) -> float:
+    """How far from zero a size is drawn on a symmetric scale, in powers of ten."""
+    part = size / linear
+    return float(LINEAR * part if part <= 1 else LINEAR + np.log10(part))
+
+
+def _size(along: float, linear: float) -> float:
     """The size at a place of a symmetric scale."""
     return linear * (along / LINEAR if along <= LINEAR else 10.0 ** min(along - LINEAR, 300.0))
+
+
+def _powers(end: float, linear: float, room: float) -> list[float]:
+    """The powers of ten up to an end of a symmetric scale that have room between them and zero."""
+    found, free = [], room
+    for power in 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(_size(end, linear) + linear)):
+        if free <= (place := _along(power, linear)) <= end:
+            found, free = [*found, float(power)], place + room
+    return found
 
 
 def _as_drawn(series: ArrayLike) -> np.ndarray:

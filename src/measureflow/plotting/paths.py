@@ -49,7 +49,7 @@ def draw_over_time(
     first, last = np.abs(places[0]).max(), np.abs(places).max()
     low, high = places.min(), places.max()
     if last > WIDE * first > 0:
-        symmetric_scale(ax.yaxis, [low, high], float(first))
+        symmetric_scale(ax, "y", [low, high], float(first))
     else:
         room = 0.06 * ((high - low) or 1.0)
         ax.set_ylim(low - room, high + room)

@@ -122,7 +122,7 @@ def draw_spectra(ax: Axes, splitting: ArrayLike, translation: ArrayLike) -> Axes
     values = np.concatenate([np.ravel(splitting), np.ravel(translation)]).astype(float)
     middle = max(float(np.median(np.abs(values))), 1e-12)
     if np.abs(values).max() > FAR**2 * middle:
-        symmetric_scale(ax.xaxis, values, middle)
+        symmetric_scale(ax, "x", values, middle)
     return _dress(ax, "eigenvalues at the end (orange: unstable)", "")
 
 

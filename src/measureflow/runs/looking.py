@@ -94,9 +94,10 @@ def growing(V: np.ndarray) -> Any:
     if np.array_equal(V, V[0, 0] * np.eye(len(V))):
         return float(V[0, 0]) if V[0, 0] > 0 else None
     rates, directions = np.linalg.eig(V)
-    if len(V) > MOST or rates.real.max() <= 0 or np.linalg.cond(directions) > SKEW:
+    grow = np.real(rates) > 0
+    if len(V) > MOST or not grow.any() or np.linalg.cond(directions) > SKEW:
         return None
-    return ((directions * np.where(rates.real > 0, rates, 0)) @ np.linalg.inv(directions)).real.tolist()
+    return ((directions * np.where(grow, rates, 0)) @ np.linalg.inv(directions)).real.tolist()
 
 
 def _traits(config: Simulation) -> tuple[str, ...]:
