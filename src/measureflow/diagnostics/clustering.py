@@ -82,7 +82,7 @@ def extent(mu: AbstractCloud) -> float:
 def _extent(points: np.ndarray, space: AbstractSpace) -> float:
     if isinstance(space, Sphere):
         return 1.0
-    unit = np.abs(points).max() or 1.0
+    unit = float(np.abs(points).max()) or 1.0
     return float(unit * np.quantile(np.linalg.norm(points / unit, axis=1), BULK))
 
 
@@ -91,7 +91,7 @@ def _labels(points: np.ndarray, space: AbstractSpace, tolerance: float | None, s
         return linked(points, space, tolerance)
     # Tokens may lie on a curve of their space, but seldom do: more than two directions would trust triples too much.
     freedom = min(space.dim - isinstance(space, Sphere), 2)
-    unit = np.abs(points).max() or 1.0  # squares of large coordinates overflow
+    unit = float(np.abs(points).max()) or 1.0  # squares of large coordinates overflow
     return persistent(points / unit, max(size, _extent(points, space)) / unit, freedom)
 
 

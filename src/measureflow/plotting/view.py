@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 
 from measureflow import checks
+from measureflow.plotting.marks import PALETTE
 from measureflow.spaces import AbstractSpace, Sphere
 
 AZIMUTH, ELEVATION = -60.0, 20.0
@@ -110,24 +111,27 @@ def _principal(points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
 def _side(points: np.ndarray, spherical: bool, labels: ArrayLike | None) -> tuple[float, float]:
     """The side from which clusters are seen apart, and of a sphere most tokens in front, among tilts that look natural."""
     sides = [(float(a), float(e)) for e in (ELEVATION, 35, -ELEVATION) for a in np.arange(AZIMUTH, AZIMUTH + 360, 15)]
-    centres, middle = _centres(points, labels), 0.0 if spherical else (points.min(0) + points.max(0)) / 2
+    middle = 0.0 if spherical else (points.min(0) + points.max(0)) / 2
     reach = 1.0 if spherical else np.abs(points - middle).max() or 1.0
+    centres = _centres((points - middle) / reach, labels)
     good = []
     for side in sides:
         axes = _seen_from(*side)
         clear = np.tanh(4 * (points @ axes[:, 2] - 0.2)).mean() if spherical else 0.0
-        good.append(clear + min(_apart(centres @ axes[:, :2]) / reach, ASIDE) / ASIDE)
+        good.append(clear + min(_apart(centres @ axes[:, :2]), ASIDE) / ASIDE)
     return sides[int(np.argmax(np.round(good, 6)))]  # rounded: equal sides are told apart by their order, not by noise
 
 
 def _centres(points: np.ndarray, labels: ArrayLike | None) -> np.ndarray:
-    """The middle of each cluster."""
+    """The middle of each cluster that has a colour of its own."""
     labels = np.full(len(points), -1) if labels is None else np.asarray(labels)
-    return np.array([points[labels == k].mean(0) for k in np.unique(labels[labels >= 0])]).reshape(-1, 3)
+    numbers, sizes = np.unique(labels[labels >= 0], return_counts=True)
+    coloured = numbers[np.argsort(-sizes, kind="stable")[: len(PALETTE)]]
+    return np.array([points[labels == number].mean(0) for number in coloured]).reshape(-1, 3)
 
 
 def _apart(places: np.ndarray) -> float:
-    """The smallest distance between two places; infinite if there are none."""
+    """The smallest distance between two places; infinite where there is no second."""
     return float(pdist(places).min(initial=np.inf)) if len(places) > 1 else np.inf
 
 

@@ -90,7 +90,8 @@ class AbstractTokens(AbstractMeasureWord):
         yield "clusters at the end", _told(Clouds(run).clusters)
         if "clusters" in run.series and (found := changes(run.times, run.series["clusters"].values)):
             last = found[-1]
-            yield "last change", f"to {last.clusters} clusters between t = {last.after:.4g} and {last.before:.4g}"
+            many = "" if last.clusters == 1 else "s"
+            yield "last change", f"to {last.clusters} cluster{many} between t = {last.after:.4g} and {last.before:.4g}"
 
     def figure(self, run: "Run") -> Any:
         """Tokens at four telling times, coloured by their cluster at the end; series below."""
