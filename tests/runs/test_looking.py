@@ -24,7 +24,7 @@ def names(**words):
 @pytest.fixture(scope="module")
 def flat(tmp_path_factory):
     """A run in the plane, where tokens grow like e^t."""
-    return mf.runs.run("simulate", **FLAT, verify=False, out=str(tmp_path_factory.mktemp("looking") / "flat"))
+    return mf.runs.run("simulate", **FLAT, out=str(tmp_path_factory.mktemp("looking") / "flat"))
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0, 9.0])
@@ -111,7 +111,19 @@ def test_the_table_counts_clusters_at_the_scale_of_the_cloud(flat):
     assert len(mf.diagnostics.clusters(flat.final, 0.1).sizes) > 12  # what an absolute tolerance would say
     assert rows["clusters at the end"].startswith(f"{len(sizes)} (sizes {', '.join(map(str, sizes))})")
     assert rows["number of clusters"] == f"0 to {len(sizes)}"
+    text = rows["error estimate"]
+    assert f"{flat.stats['error'] / flat.series['size'].values[-1]:.2g} of their size" in text
     assert not any("inf" in text or "nan" in text for text in rows.values())
+
+
+def test_only_growing_directions_are_rescaled_and_the_picture_says_so(tmp_path):
+    np.savez(tmp_path / "V.npz", A=np.eye(2), V=np.diag([1.0, -0.5]))
+    words = {name: value for name, value in FLAT.items() if name != "beta"} | {"matrices": str(tmp_path / "V.npz")}
+    clouds = Clouds(mf.runs.run("simulate", **words, verify=False, out=str(tmp_path / "run")))
+    np.testing.assert_allclose(
+        clouds.at(-1).points, np.asarray(clouds.run.final.points) * [np.exp(-6.0), 1.0], rtol=1e-14
+    )
+    assert clouds.note.endswith("V on growing directions.")
 
 
 def test_a_flow_in_the_rescaled_frame_has_the_same_picture(flat, tmp_path):

@@ -24,6 +24,9 @@ CHANCE = 1e-4
 MOST_OF = 0.75
 """Groups that hold this part of all tokens need no such caution but twice the gap: so much order seldom comes by chance."""
 
+NEARBY = 0.25
+"""Of as many tokens around a cluster as it has itself, this part may be close by: outliers, or tokens that are to join."""
+
 TREE = 512
 """Tokens that make the tree, which takes quadratic time; of more, so many stand for all."""
 
@@ -90,13 +93,13 @@ class _Tree(NamedTuple):
         return labels
 
     def _apart(self, i: int, points: np.ndarray, odds: float) -> bool:
-        """Whether the tokens nearest to a group, as many as it has, are mostly far off: mean distances may skip a near edge."""
+        """Whether the tokens nearest to a group, as many as it has, are far off but for a few; mean distances skip near edges."""
         own = self._tokens(i)
         others = np.delete(points, own, 0)
         if 2 * len(others) < len(own):
             return True
         away = np.sort(np.linalg.norm(others - points[own].mean(0), axis=1))[: len(own)]
-        gap = float(np.median(away))
+        gap = float(np.quantile(away, NEARBY))
         return bool(self.widths[i] <= odds * gap and gap >= NEAR * self.size)
 
     def _tokens(self, i: int) -> np.ndarray:

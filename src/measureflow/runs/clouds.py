@@ -147,7 +147,11 @@ class Clouds:
     @property
     def note(self) -> str:
         """In which frame tokens are seen, if it is not their own."""
-        return "Frame z = exp(−tV) x, in which tokens stay bounded." if self.run.look.rescaled else ""
+        if not self.run.look.rescaled:
+            return ""
+        growth = np.asarray(self.run.look.growth or 0.0)
+        partly = growth.ndim == 2 and np.linalg.matrix_rank(growth) < len(growth)
+        return f"Frame z = exp(−tV) x{', V on growing directions' if partly else ''}."
 
     @cached_property
     def clusters(self) -> "Clusters":

@@ -50,7 +50,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
     if "blow_up_time" in stats:
         yield "blow-up time", f"{stats['blow_up_time']:.8g}"
     if "error" in stats:
-        yield "error estimate", f"{stats['error']:.2g} in the final numbers{_of(stats, run.times)}"
+        yield "error estimate", f"{stats['error']:.2g} in the final numbers{_beside(run)}{_of(stats, run.times)}"
     if "marginal_error" in stats:
         yield "marginal error", f"{stats['marginal_error']:.2g} of the Sinkhorn kernel"
     if "tokens" in stats:
@@ -69,6 +69,12 @@ def _told(series: Watched, times: np.ndarray) -> str:
     return (
         f"{series.text(0)} to {series.text(last)} at t = {times[last]:.4g}, then beyond all numbers" if good[0] else ""
     )
+
+
+def _beside(run: Run) -> str:
+    """How an error compares with numbers that may be very large."""
+    size = run.series["size"].values[-1] if "size" in run.series else 0.0
+    return f", {run.stats['error'] / size:.2g} of their size" if size > 0 else ""
 
 
 def _of(stats: dict[str, Any], times: np.ndarray) -> str:
