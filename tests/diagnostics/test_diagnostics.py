@@ -64,6 +64,12 @@ def test_three_blobs_are_three_clusters_at_every_scale_with_and_without_outliers
     assert count(np.concatenate([blobs(0.05), [[1e6, 0.0]]])) == 3
 
 
+def test_a_few_tokens_together_are_a_cluster_beside_others_and_two_are_not():
+    near = np.array([[0.0, 0.02], [0.01, -0.01], [-0.02, 0.0]])
+    assert count(np.concatenate([blobs(0.1), near])) == 4
+    assert count(np.concatenate([blobs(0.1), near[:2]])) == 3
+
+
 def test_a_bridge_of_tokens_does_not_join_blobs():
     bridge = np.linspace([1.0, 0.0], [-0.5, 0.87], 12)[2:-2]
     cloud = np.concatenate([blobs(0.05), bridge])

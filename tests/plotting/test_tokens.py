@@ -228,3 +228,9 @@ def test_the_largest_mark_at_the_edge_of_a_cloud_is_inside_the_frame():
     box, pixels = ax.get_window_extent(), ax.transData.transform(places)
     assert (pixels - radius >= [box.x0, box.y0]).all()
     assert (pixels + radius <= [box.x1, box.y1]).all()
+
+
+def test_a_cluster_on_the_sphere_is_seen_from_its_side_and_not_from_that_of_more_tokens_alone():
+    cluster, others = np.tile([1.0, 0.0, 0.0], (20, 1)), np.tile([-1.0, 0.0, 0.0], (60, 1))
+    view = view_of(np.concatenate([cluster, others]), mf.Sphere(3), labels=[0] * 20 + [-1] * 60)
+    assert view.place([1.0, 0.0, 0.0])[2] > 0.5

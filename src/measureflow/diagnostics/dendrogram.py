@@ -22,7 +22,8 @@ CHANCE = 1e-4
 """How likely scattered tokens may look like a cluster, by a rough count; of clouds on the circle one in a hundred does."""
 
 MOST_OF = 0.75
-"""Groups that hold this part of all tokens need no such caution but twice the gap: so much order seldom comes by chance."""
+"""Where groups hold this part of all tokens, they and small ones beside them need twice the gap, but no such caution: so
+much order seldom comes by chance."""
 
 NEARBY = 0.25
 """Of as many tokens around a cluster as it has itself, this part may be close by: outliers, or tokens that are to join."""
@@ -44,10 +45,19 @@ def persistent(points: np.ndarray, size: float, freedom: int) -> np.ndarray:
         return persistent(some, size, freedom)[KDTree(some).query(points)[1]]
     tree = _Tree.of(points, size)
     careful = tree.cut(points, _odds(tree.counts, len(points), freedom))
-    if np.mean(careful >= 0) >= MOST_OF:
-        return careful
     bold = tree.cut(points, np.full(len(tree.counts), 1 / (2 * GAP)))
+    if np.mean(careful >= 0) >= MOST_OF:
+        return _with_small(careful, bold)
     return bold if np.mean(bold >= 0) >= MOST_OF else careful
+
+
+def _with_small(labels: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Labels, with other groups added that have no token of theirs; a pair may be two outliers, and is not."""
+    for number in range(others.max() + 1):
+        group = others == number
+        if group.sum() > 2 and (labels[group] < 0).all():
+            labels = np.where(group, labels.max() + 1, labels)
+    return labels
 
 
 def _odds(counts: np.ndarray, n: int, freedom: int) -> np.ndarray:

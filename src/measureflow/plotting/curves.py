@@ -1,7 +1,5 @@
 """Numbers over time: curves, steps, and the frames at which most happens."""
 
-import textwrap
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
@@ -13,6 +11,9 @@ from measureflow.plotting.marks import FAINT, INK, PALETTE
 DECADES = 1.3
 """A positive series that spans more powers of ten than this is drawn, and its progress measured, in logarithms."""
 
+
+LETTERS = 30
+"""Letters of a name that fit beside a curve."""
 
 LINEAR, TICKS = 1.0, 9
 """Of a scale that is linear about zero: the width of that part, in powers of ten, and most ticks."""
@@ -85,7 +86,8 @@ def draw_steps(
 def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> None:
     """Give a curve over time its axes, with thin lines at the marked frames."""
     ax.set_xlabel("time t", fontsize=13, color=INK)
-    ax.set_ylabel(textwrap.fill(name, 30), fontsize=13, color=INK)
+    # What stands in brackets goes on a line of its own: a curve is lower than a long name.
+    ax.set_ylabel(name if len(name) <= LETTERS else name.replace(" (", "\n("), fontsize=13, color=INK)
     ax.tick_params(labelsize=11, colors=INK)
     ax.yaxis.get_offset_text().set(fontsize=11, color=INK)
     ax.spines[["top", "right"]].set_visible(False)

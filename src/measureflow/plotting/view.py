@@ -109,22 +109,22 @@ def _principal(points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
 
 
 def _side(points: np.ndarray, spherical: bool, labels: ArrayLike | None) -> tuple[float, float]:
-    """The side from which clusters are seen apart, and of a sphere most tokens in front, among tilts that look natural."""
+    """The side that has clusters apart, and on a sphere in front (else most tokens), among tilts that look natural."""
     sides = [(float(a), float(e)) for e in (ELEVATION, 35, -ELEVATION) for a in np.arange(AZIMUTH, AZIMUTH + 360, 15)]
     middle = 0.0 if spherical else (points.min(0) + points.max(0)) / 2
     reach = 1.0 if spherical else np.abs(points - middle).max() or 1.0
-    centres = _centres((points - middle) / reach, labels)
+    labels = np.full(len(points), -1) if labels is None else np.asarray(labels)
+    centres, telling = _centres((points - middle) / reach, labels), points[labels >= 0] if labels.max() >= 0 else points
     good = []
     for side in sides:
         axes = _seen_from(*side)
-        clear = np.tanh(4 * (points @ axes[:, 2] - 0.2)).mean() if spherical else 0.0
+        clear = np.tanh(4 * (telling @ axes[:, 2] - 0.2)).mean() if spherical else 0.0
         good.append(clear + min(_apart(centres @ axes[:, :2]), ASIDE) / ASIDE)
     return sides[int(np.argmax(np.round(good, 6)))]  # rounded: equal sides are told apart by their order, not by noise
 
 
-def _centres(points: np.ndarray, labels: ArrayLike | None) -> np.ndarray:
+def _centres(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The middle of each cluster that has a colour of its own."""
-    labels = np.full(len(points), -1) if labels is None else np.asarray(labels)
     numbers, sizes = np.unique(labels[labels >= 0], return_counts=True)
     coloured = numbers[np.argsort(-sizes, kind="stable")[: len(PALETTE)]]
     return np.array([points[labels == number].mean(0) for number in coloured]).reshape(-1, 3)
