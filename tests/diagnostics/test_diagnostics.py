@@ -41,6 +41,74 @@ def test_the_heaviest_cluster_comes_first():
     np.testing.assert_allclose(diagnostics.clusters(mu, 0.1).masses, [0.7, 0.2, 0.1], rtol=1e-14)
 
 
+OUTLIERS = [[0.0, 0.0], [0.0, 2.0], [2.5, 0.3], [0.4, -2.0]]
+
+
+def blobs(width, n=60):
+    """Three equal blobs around the corners of a triangle with sides of 1.7."""
+    turn = 2 * np.pi * np.arange(n) / 3
+    return np.stack([np.cos(turn), np.sin(turn)], -1) + width * np.random.default_rng(0).normal(size=(n, 2))
+
+
+def count(points, space=None):
+    return len(diagnostics.clusters(mf.Particles(space or mf.Euclidean(np.shape(points)[1]), points)).sizes)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e300])
+def test_three_blobs_are_three_clusters_at_every_scale_with_and_without_outliers(scale):
+    for cloud in (blobs(0.1), np.concatenate([blobs(0.1), OUTLIERS])):
+        found = diagnostics.clusters(mf.Particles(mf.Euclidean(2), scale * cloud))
+        np.testing.assert_array_equal(found.sizes, [20, 20, 20])
+        np.testing.assert_array_equal(found.labels[60:], -1)
+    assert count(scale * blobs(0.002)) == 3
+    assert count(np.concatenate([blobs(0.05), [[1e6, 0.0]]])) == 3
+
+
+def test_a_few_tokens_together_are_a_cluster_beside_others_and_two_are_not():
+    near = np.array([[0.0, 0.02], [0.01, -0.01], [-0.02, 0.0]])
+    assert count(np.concatenate([blobs(0.1), near])) == 4
+    assert count(np.concatenate([blobs(0.1), near[:2]])) == 3
+
+
+def test_a_bridge_of_tokens_does_not_join_blobs():
+    bridge = np.linspace([1.0, 0.0], [-0.5, 0.87], 12)[2:-2]
+    cloud = np.concatenate([blobs(0.05), bridge])
+    assert count(cloud) == 3
+    assert len(diagnostics.clusters(mf.Particles(mf.Euclidean(2), cloud), 0.25).sizes) == 2
+
+
+def test_a_collapsed_cloud_is_one_cluster_and_scattered_tokens_are_none():
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, 300)
+    assert count(on_circle(angles).points, mf.Sphere(2)) == 0
+    assert count(on_circle(angles / 50).points, mf.Sphere(2)) == 1
+    assert count(on_circle(np.append(angles[:40] / 50, [3.0, 4.0])).points, mf.Sphere(2)) == 1
+    assert count(np.ones((5, 2))) == count(np.zeros((5, 2))) == count([[1.0]]) == 1
+    assert count(rng.normal(size=(200, 3))) == 0
+    assert count(5e8 + rng.normal(size=(200, 3))) == 1
+
+
+def test_scattered_tokens_seldom_look_like_clusters():
+    rng = np.random.default_rng(1)
+    spaces = (mf.Sphere(2), mf.Sphere(3), mf.Euclidean(1), mf.Euclidean(3))
+    keys = rng.integers(1000, size=25).tolist()
+    seen = [count(mf.Particles.iid(space, 64, key=key).points, space) for space in spaces for key in keys]
+    # A twentieth of the clouds may; 12 of 100 are more than three standard deviations above that.
+    assert np.count_nonzero(seen) < 12
+
+
+def test_a_cloud_that_shrinks_has_collapsed_at_the_scale_of_its_start():
+    mu = mf.Particles(mf.Euclidean(2), 1e-6 * np.random.default_rng(0).normal(size=(50, 2)))
+    assert len(diagnostics.clusters(mu).sizes) == 0
+    assert len(diagnostics.clusters(mu, size=1.0).sizes) == 1
+
+
+def test_many_tokens_are_told_by_some_of_them():
+    many = blobs(0.05, n=3000)
+    found = diagnostics.clusters(mf.Particles(mf.Euclidean(2), many))
+    np.testing.assert_array_equal(found.sizes, [1000, 1000, 1000])
+
+
 def test_merge_times_enclose_the_moment_two_tokens_meet():
     rho = -0.3
     start = on_circle([0.0, np.arccos(rho)])

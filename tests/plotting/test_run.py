@@ -108,6 +108,8 @@ def test_large_ranges_have_logarithmic_axes():
     assert draw_energy(row[1], times, [-1.0, 10.0, 1e3, 1e6]).get_yscale() == "linear"
     assert draw_steps(row[2], times, [512, 100, 10, 3], "clusters").get_yscale() == "log"
     assert draw_steps(row[3], times, [5, 4, 4, 3], "clusters").get_yscale() == "linear"
+    low, high = draw_steps(Figure().subplots(), times, [0, 0, 0, 0], "clusters").get_ylim()
+    assert low < 0 < 1 < high  # a dot at zero is not cut
     assert draw_energy(Figure().subplots(), times, [1.0, 2.0, np.inf, np.nan]).get_ylim()[1] < 3
 
 
@@ -148,6 +150,42 @@ def test_a_curve_of_ones_own_joins_the_others(a_run):
     assert [ax.get_ylabel() for ax in run_figure(run).axes[-3:]] == [
         "interaction energy E", "number of clusters", "largest norm",
     ]  # fmt: skip
+
+
+def test_a_blow_up_is_in_the_title_and_on_every_curve(a_run):
+    figure = run_figure(a_run(mf.Sphere(2), title="tokens"), blow_up_time=20.5)
+    assert figure.get_suptitle() == "tokens: blow-up at t = 20.5"
+    for ax in figure.axes[-2:]:
+        (line,) = (line for line in ax.lines if line.get_gid() == "blow-up")
+        assert line.get_xdata()[0] == 20.5 < ax.get_xlim()[1]
+    assert not any(line.get_gid() == "blow-up" for ax in run_figure(a_run(mf.Sphere(2))).axes for line in ax.lines)
+
+
+def test_tokens_on_a_line_are_drawn_over_time(a_run):
+    run = a_run(mf.Euclidean(1))
+    above, *below = run_figure(run, labels=LABELS, letter="z").axes
+    assert len(below) == 2
+    (ways,) = (found for found in above.collections if found.get_gid() == "ways")
+    drawn = np.stack(ways.get_segments())
+    np.testing.assert_allclose(drawn[..., 0], np.tile(run.times, (30, 1)))
+    np.testing.assert_allclose(drawn[..., 1], run.points[..., 0].T)
+    np.testing.assert_allclose(ways.get_colors()[:, :3], plotting.cluster_colours(LABELS))
+    assert above.get_ylabel() == "z"
+    assert above.get_yscale() == "linear"
+
+
+def test_a_line_that_grows_by_decades_is_logarithmic_with_words_apart(a_run):
+    figure = run_figure(a_run(mf.Euclidean(1), scale=np.geomspace(1, 1e9, 12)[:, None, None]))
+    assert figure.axes[0].get_yscale() == "symlog"
+    boxes = words(figure)
+    for (one, a), (other, b) in combinations(boxes, 2):
+        assert not a.overlaps(b), (one, other)
+
+
+def test_a_frame_of_ones_own_is_named_on_axes_and_below(a_run):
+    figure = run_figure(a_run(mf.Euclidean(2)), letter="z", note="In another frame.")
+    assert figure.axes[0].get_xlabel() == "z₁"
+    assert figure.get_supxlabel().endswith("In another frame.")
 
 
 def test_growing_clouds_get_their_own_limits_and_shrinking_ones_do_not(a_run):
@@ -200,4 +238,6 @@ def test_caption_says_what_is_grey():
     assert "20" not in caption(np.arange(20), mf.Sphere(2))
     assert "10 largest of 20; the others grey" in caption(np.arange(40) % 20, mf.Sphere(2))
     assert "Colour" not in caption(None, mf.Sphere(2))
+    assert "grey: 1 token in none" in caption([0, 0, 1, 1, -1], mf.Sphere(2))
+    assert "No cluster stands out" in caption([-1, -1], mf.Sphere(2))
     assert "Area" not in caption([0, 1], mf.Euclidean(1))

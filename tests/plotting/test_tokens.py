@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import measureflow as mf
@@ -198,3 +199,38 @@ def test_a_view_can_be_shared_between_frames():
     assert isinstance(view, View)
     assert len(limits) == 1
     assert view.fitted(frames[0]).reach < view.reach
+
+
+def test_tokens_in_no_cluster_are_grey_and_a_cloud_without_clusters_is_blue():
+    colours = cluster_colours([-1, 0, 0, 1, -1])
+    np.testing.assert_allclose(colours[[0, 4]], [to_rgb(GREY)] * 2)
+    np.testing.assert_allclose(colours[1], to_rgb(PALETTE[0]))
+    np.testing.assert_allclose(cluster_colours([-1, -1]), [to_rgb(PALETTE[0])] * 2)
+
+
+@pytest.mark.parametrize("space", [mf.Euclidean(3), mf.Sphere(3)], ids=["Euclidean3", "Sphere3"])
+def test_the_camera_looks_from_where_clusters_do_not_hide_each_other(space):
+    usual = view_of(np.eye(3), mf.Euclidean(3)).axes
+    # Two clusters in a line with the usual viewer, one nearer than the other, and a third beside them.
+    centres = np.array([[0.4, 0.0, 0.9], [0.4, 0.0, -0.9], [0.9, 0.1, 0.4]]) @ usual.T
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    points, labels = np.repeat(centres, 10, 0), np.repeat(np.arange(3), 10)
+    places = view_of(points, space, labels=labels).place(centres)[:, :2]
+    hidden = (centres @ usual)[:, :2]
+    assert np.linalg.norm(hidden[0] - hidden[1]) < 0.05
+    assert min(np.linalg.norm(places[i] - places[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 0.3
+
+
+def test_the_largest_mark_at_the_edge_of_a_cloud_is_inside_the_frame():
+    ax = picture(np.repeat([[-1.0, -1.0], [1.0, 1.0]], 300, 0), mf.Euclidean(2))
+    places, sizes, _ = drawn(ax)
+    radius = np.sqrt(sizes.max() / np.pi) * ax.figure.dpi / 72
+    box, pixels = ax.get_window_extent(), ax.transData.transform(places)
+    assert (pixels - radius >= [box.x0, box.y0]).all()
+    assert (pixels + radius <= [box.x1, box.y1]).all()
+
+
+def test_a_cluster_on_the_sphere_is_seen_from_its_side_and_not_from_that_of_more_tokens_alone():
+    cluster, others = np.tile([1.0, 0.0, 0.0], (20, 1)), np.tile([-1.0, 0.0, 0.0], (60, 1))
+    view = view_of(np.concatenate([cluster, others]), mf.Sphere(3), labels=[0] * 20 + [-1] * 60)
+    assert view.place([1.0, 0.0, 0.0])[2] > 0.5

@@ -1,11 +1,13 @@
 """The page of a training run shows what was measured."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
-from measureflow.plotting import Along, training_figure
+from measureflow.plotting import Along, draw_heads, training_figure
 from measureflow.plotting.training import draw_spectra
 
 RNG = np.random.default_rng(0)
@@ -48,3 +50,35 @@ def test_zero_up_to_rounding_is_not_unstable():
     draw_spectra(ax, [-3e-17, 1.0], [1.0])
     colours = next(found.get_colors() for found in ax.collections if found.get_gid() == "H")
     np.testing.assert_allclose(colours[0], colours[-1])
+
+
+def test_heads_are_joined_from_start_to_end():
+    first, last = RNG.normal(size=(2, 8, 3))
+    ax = draw_heads(Figure().subplots(), first, last)
+    found = {part.get_gid(): part for part in ax.collections}
+    ways = np.stack(found["ways"].get_segments())
+    np.testing.assert_allclose(ways[:, 0], found["start"].get_offsets(), atol=1e-14)
+    np.testing.assert_allclose(ways[:, 1], found["end"].get_offsets(), atol=1e-14)
+
+
+def test_a_head_far_out_does_not_set_the_scale_and_is_told():
+    first, last = RNG.normal(size=(2, 20, 3))
+    near = draw_heads(Figure().subplots(), first, last)
+    last[0] = [1e4, -1e4, 0.0]
+    ax = draw_heads(Figure().subplots(), first, last)
+    # The other heads decide, in components of their own: about the same width, and not four orders more.
+    assert np.ptp(ax.get_xlim()) < 2 * np.ptp(near.get_xlim())
+    assert ax.get_legend().get_title().get_text() == "1 of 20 end outside"
+    assert near.get_legend().get_title().get_text() == ""
+
+
+@pytest.mark.parametrize("top", [1.0, 1e3, 1e12, 1e40])
+def test_ticks_of_spectra_do_not_collide(top):
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    ax = draw_spectra(figure.subplots(), [-1e-3, 1e-3, 2e-3, top], [-2e-3, -1e-3, 1e-3])
+    figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    assert low < -2e-3 < top < high
+    ticks = [tick.label1.get_window_extent() for tick in ax.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    assert len(ticks) > 2
+    assert all(a.x1 < b.x0 for a, b in pairwise(sorted(ticks, key=lambda box: box.x0)))

@@ -129,7 +129,7 @@ def test_several_variants_are_one_figure_with_a_column_each(tmp_path, capsys):
     assert all(len(row) == 4 for row in (*found.settings, *found.results))
     drawn = figure(found)
     assert [ax.get_title().split(",")[0] for ax in drawn.axes[:3]] == names
-    energy = next(ax for ax in drawn.axes if ax.get_ylabel() == "interaction energy E")
+    energy = next(ax for ax in drawn.axes if ax.get_ylabel() == "energy E / max E")
     assert [text.get_text() for text in energy.get_legend().get_texts()] == names
     assert main(["compare", *names, "--out", str(tmp_path / "three.pdf")]) == 0
     assert "sequence" in capsys.readouterr().out

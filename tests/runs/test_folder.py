@@ -38,9 +38,10 @@ def test_xarray_reads_the_frames_by_name(run):
 
 def test_series_are_stored_with_their_labels(run):
     path = SIMULATE.job(run.config).flow.run()
-    np.testing.assert_allclose(run.series["energy"].values, path.map(mf.InteractionEnergy(9.0)), rtol=1e-6)
+    energy = path.map(mf.InteractionEnergy(9.0)) / (np.exp(9.0) / 18.0)
+    np.testing.assert_allclose(run.series["energy"].values, energy, rtol=1e-6)
     np.testing.assert_array_equal(run.series["clusters"].values, mf.diagnostics.cluster_counts(path))
-    assert run.series["energy"].label == run.data.energy.attrs["label"] == "interaction energy E"
+    assert run.series["energy"].label == run.data.energy.attrs["label"] == "energy E / max E"
     assert run.series["clusters"].counts
 
 

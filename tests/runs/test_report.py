@@ -8,7 +8,8 @@ import pytest
 
 import measureflow as mf
 from measureflow.runs import InputError, Series
-from measureflow.runs.report import card, figure, movie, save, table
+from measureflow.runs.report import _told, card, figure, movie, save, table
+from measureflow.runs.series import Watched
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,39 @@ def test_the_table_has_every_series_by_its_label_and_format(run):
     assert {"error estimate", "steps", "seconds"} <= set(rows)
     lines = str(table(run)).splitlines()
     assert len({line.index(text) for line, (_, text) in zip(lines, table(run).rows, strict=True)}) == 1  # aligned
+
+
+def test_a_noisy_error_estimate_is_of_one_path_and_says_its_step(tmp_path):
+    start = mf.Particles.iid(mf.Sphere(2), 5, key=0)
+    field = mf.SoftmaxAttention.isotropic(2, 4.0)
+    flow = mf.Flow(field, start, np.linspace(0, 1, 5), mf.Euler(0.125), noise=mf.Langevin(0.1), key=0)
+    text = dict(table(mf.runs.record(flow, tmp_path / "noisy")).rows)["error estimate"]
+    assert "pathwise: of this one Brownian path, at steps of 0.125 " in text
+
+
+def test_the_error_estimate_without_noise_is_of_steps_and_sums(run):
+    assert dict(table(run).rows)["error estimate"].endswith("steps, resolution and sums")
+
+
+def test_numbers_that_overflow_are_told_as_far_as_they_go():
+    times = np.arange(4.0)
+    assert _told(Watched("e", np.array([1.0, 2.0, 3.0, 4.0]), "e"), times) == "1 to 4"
+    assert _told(Watched("e", np.array([1.0, 2.0, np.inf, np.nan]), "e"), times).startswith("1 to 2 at t = 1, then")
+    assert _told(Watched("e", np.array([np.inf, np.inf, 1.0, 1.0]), "e"), times) == ""
+
+
+def test_a_blow_up_of_tokens_is_in_table_title_and_curves(tmp_path):
+    start = mf.Particles(mf.Euclidean(1), [[1.0], [1.1], [-0.5]])
+    flow = mf.Flow(mf.UnnormalisedAttention.isotropic(1, 1.0), start, np.linspace(0, 2, 21))
+    found = mf.runs.record(flow, tmp_path / "blow-up")
+    rows, drawn = dict(table(found).rows), figure(found)
+    time = found.stats["blow_up_time"]
+    assert rows["blow-up time"] == f"{time:.8g}"
+    assert rows["last frame"] == f"t = {found.times[-1]:.6g}"
+    assert f"blow-up at t = {time:.4g}" in drawn.get_suptitle()
+    for ax in drawn.axes:
+        (line,) = (line for line in ax.lines if line.get_gid() == "blow-up")
+        assert line.get_xdata()[0] == time < ax.get_xlim()[1]
 
 
 def test_a_notebook_shows_picture_table_and_outcome(run):

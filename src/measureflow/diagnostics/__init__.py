@@ -9,7 +9,8 @@ from measureflow.diagnostics.clustering import Clusters as Clusters
 from measureflow.diagnostics.clustering import changes as changes
 from measureflow.diagnostics.clustering import cluster_counts as cluster_counts
 from measureflow.diagnostics.clustering import clusters as clusters
-from measureflow.diagnostics.clustering import linked as linked
+from measureflow.diagnostics.clustering import extent as extent
+from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram

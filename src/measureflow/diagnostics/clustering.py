@@ -1,7 +1,8 @@
 """Clusters of tokens: who has met whom, and when.
 
-Two tokens belong together when a chain of tokens leads from one to the other in hops of at most the tolerance, measured
-inside the space (single linkage). These functions look at numbers on the host; they are not meant to be traced.
+Given a tolerance, two tokens belong together when a chain of tokens leads from one to the other in hops of at most the
+tolerance, measured inside the space (single linkage). Without one, clusters are the groups that stand out from the cloud at
+its own scale, and a token may be in none. These functions look at numbers on the host; they are not meant to be traced.
 """
 
 from typing import NamedTuple
@@ -12,17 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from measureflow.diagnostics.dendrogram import persistent
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means
-from measureflow.spaces import AbstractSpace
+from measureflow.spaces import AbstractSpace, Sphere
+
+BULK = 0.9
+"""The size of a cloud is the distance from the origin within which this part of its tokens is: outliers do not set it."""
 
 
 class Clusters(NamedTuple):
     """The clusters of a cloud, heaviest first."""
 
     labels: np.ndarray
-    """For each token the number of its cluster."""
+    """For each token the number of its cluster; -1 for a token that is in none."""
     sizes: np.ndarray
     """How many tokens each cluster has."""
     masses: np.ndarray
@@ -39,22 +44,55 @@ class ClusterChange(NamedTuple):
     clusters: int
 
 
-def clusters(mu: AbstractCloud, tolerance: float = 0.1) -> Clusters:
-    """The groups of tokens linked by hops no longer than the tolerance.
+def clusters(mu: AbstractCloud, tolerance: float | None = None, *, size: float = 0.0) -> Clusters:
+    """The groups of tokens linked by hops no longer than the tolerance; without one, those that stand out from the cloud.
 
     On the circle, tokens at angles 0, 0.05, 0.1 and 3 form two clusters at tolerance 0.06. Each token is compared once
     with the tokens not reached before it, so clustered clouds take linear and scattered ones quadratic time.
+
+    Without a tolerance a cluster is at least three times narrower than the gap around it, and more where so few tokens might
+    be together by chance. A cloud far narrower than its `size` (the `extent`, or the one given if that is larger, such as the
+    extent at another time) is one cluster, and one that is evenly spread has none. Multiplying all tokens changes nothing.
     """
     points, weights = np.asarray(mu.points), np.asarray(mu.weights)
-    raw = linked(points, mu.space, tolerance)
-    masses = np.bincount(raw, weights)
+    raw = labels(mu, tolerance, size=size)
+    inside = raw >= 0
+    if not inside.any():
+        return Clusters(raw, np.zeros(0, int), np.zeros(0), np.zeros((0, points.shape[1])))
+    masses = np.bincount(raw[inside], weights[inside])
     order = np.argsort(-masses, kind="stable")
-    labels = np.argsort(order)[raw]
-    rows = means(points, weights, labels)
+    ranked = np.where(inside, np.argsort(order)[raw], -1)
+    rows = means(points[inside], weights[inside], ranked[inside])
     # As many rows as tokens, so that another number of clusters is not another program.
     filled = rows[np.minimum(np.arange(len(points)), len(rows) - 1)]
     centres = np.asarray(_projected(mu.space, jnp.asarray(filled)))[: len(rows)]
-    return Clusters(labels, np.bincount(labels), masses[order], centres)
+    return Clusters(ranked, np.bincount(ranked[inside]), masses[order], centres)
+
+
+def labels(mu: AbstractCloud, tolerance: float | None = None, *, size: float = 0.0) -> np.ndarray:
+    """For each token the number of its cluster, in no particular order; -1 for a token that is in none."""
+    return _labels(np.asarray(mu.points), mu.space, tolerance, size)
+
+
+def extent(mu: AbstractCloud) -> float:
+    """How far out tokens are, but for a tenth of them, which may be outliers; on a sphere its radius."""
+    return _extent(np.asarray(mu.points), mu.space)
+
+
+def _extent(points: np.ndarray, space: AbstractSpace) -> float:
+    if isinstance(space, Sphere):
+        return 1.0
+    unit = float(np.abs(points).max()) or 1.0
+    return float(unit * np.quantile(np.linalg.norm(points / unit, axis=1), BULK))
+
+
+def _labels(points: np.ndarray, space: AbstractSpace, tolerance: float | None, size: float = 0.0) -> np.ndarray:
+    if tolerance is not None:
+        return linked(points, space, tolerance)
+    # Tokens may lie on a curve of their space, but seldom do: more than two directions would trust triples too much.
+    freedom = min(space.dim - isinstance(space, Sphere), 2)
+    unit = float(np.abs(points).max()) or 1.0  # squares of large coordinates overflow
+    return persistent(points / unit, max(size, _extent(points, space)) / unit, freedom)
 
 
 @eqx.filter_jit
@@ -62,14 +100,14 @@ def _projected(space: AbstractSpace, points: Float[Array, "n d"]) -> Float[Array
     return jax.vmap(space.project)(points)
 
 
-def cluster_counts(path: Trajectory[Particles], tolerance: float = 0.1) -> np.ndarray:
-    """The number of clusters in each frame."""
-    space = path.final.space
-    frames = np.asarray(path.measures.points)
-    return np.array([linked(points, space, tolerance).max() + 1 for points in frames])
+def cluster_counts(path: Trajectory[Particles], tolerance: float | None = None) -> np.ndarray:
+    """The number of clusters in each frame; without a tolerance, at a scale no smaller than that of the first frame."""
+    frames, space = np.asarray(path.measures.points), path.final.space
+    size = _extent(frames[0], space)
+    return np.array([_labels(points, space, tolerance, size).max() + 1 for points in frames])
 
 
-def merge_times(path: Trajectory[Particles], tolerance: float = 0.1) -> list[ClusterChange]:
+def merge_times(path: Trajectory[Particles], tolerance: float | None = None) -> list[ClusterChange]:
     """When the number of clusters changes, each time enclosed by the frames around it."""
     return changes(np.asarray(path.times), cluster_counts(path, tolerance))
 

@@ -27,6 +27,12 @@ class InteractionEnergy(AbstractEnergy):
         """Its name in pictures."""
         return "interaction energy E"
 
+    @property
+    def peak(self) -> Float[Array, ""]:
+        """The largest value on the unit sphere, `e^beta / (2 beta)`, which is that of consensus, and 1/2 at `beta = 0`."""
+        flat = self.beta == 0
+        return jnp.where(flat, 1.0, jnp.exp(self.beta) / jnp.where(flat, 1.0, self.beta)) / 2
+
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The average over all pairs, which some measures have in closed form, and the regular part at `beta = 0`."""
         mean = mu.integrate(lambda xs: xs)
@@ -51,6 +57,11 @@ class BilinearEnergy(AbstractEnergy):
     """
 
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+
+    @property
+    def peak(self) -> Float[Array, ""]:
+        """A bound on the unit sphere, half of `e` to the norm of `A`; reached where an eigenvalue is the norm."""
+        return jnp.exp(jnp.linalg.norm(self.interaction, 2)) / 2
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """Half the average of `e^{<Ax, y>}` over all pairs."""

@@ -111,8 +111,8 @@ def _plane(ax: Axes, view: View, scale: float | int) -> None:
     _square(ax, view, view.reach)
     _ruled(ax, scale)
     if view.shares is None:
-        ax.set_xlabel("x₁", fontsize=10.5 * scale**0.5, color=INK)
-        ax.set_ylabel("x₂", fontsize=10.5 * scale**0.5, color=INK)
+        ax.set_xlabel(f"{view.letter}₁", fontsize=10.5 * scale**0.5, color=INK)
+        ax.set_ylabel(f"{view.letter}₂", fontsize=10.5 * scale**0.5, color=INK)
     else:
         _name_components(ax, view, scale)
 
@@ -121,7 +121,7 @@ def _line(ax: Axes, view: View, scale: float | int) -> None:
     ax.set(xlim=(view.middle[0] - view.reach, view.middle[0] + view.reach), ylim=(-0.08, 1.08), box_aspect=0.85)
     _ruled(ax, scale)
     ax.set_yticks([])
-    ax.set_xlabel("x", fontsize=10.5 * scale**0.5, color=INK)
+    ax.set_xlabel(view.letter, fontsize=10.5 * scale**0.5, color=INK)
     ax.set_ylabel("tokens, side by side", fontsize=10.5 * scale**0.5, color=INK)
 
 
@@ -165,7 +165,7 @@ def _name_edge(ax: Axes, view: View, coordinate: int, edges: list, scale: float 
         x, y = (view.middle + view.reach * at @ view.axes)[:2] + view.reach * gap
         ax.text(x, y, text, ha="right" if upright else "center", va="center", fontsize=size * scale**0.5, color=INK)
 
-    name = ["x₁", "x₂", "x₃"][coordinate]
+    name = view.letter + "₁₂₃"[coordinate]
     write(name, *((1.0, np.array([0.05, 0.14])) if upright else (0.0, 0.36 * outward)), size=10.5)
     for value, offset in _ticks((view.axes @ view.middle)[coordinate], view.reach):
         write(f"{value:g}".replace("-", "−"), offset, (0.06 if upright else 0.16) * outward, size=9.0)

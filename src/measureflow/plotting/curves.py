@@ -6,10 +6,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from numpy.typing import ArrayLike
 
 from measureflow import checks
-from measureflow.plotting.marks import FAINT, INK
+from measureflow.plotting.marks import FAINT, INK, PALETTE
 
 DECADES = 1.3
 """A positive series that spans more powers of ten than this is drawn, and its progress measured, in logarithms."""
+
+
+LETTERS = 30
+"""Letters of a name that fit beside a curve."""
+
+LINEAR, TICKS = 1.0, 9
+"""Of a scale that is linear about zero: the width of that part, in powers of ten, and most ticks."""
 
 
 def telling_frames(series: ArrayLike) -> tuple[int, ...]:
@@ -65,7 +72,8 @@ def draw_steps(
         ax.set_ylim(0.8 * np.nanmin(counts), 1.3 * np.nanmax(counts))
     else:
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.set_ylim(0, 1.1 * np.nanmax(counts) + 0.5)
+        top = 1.1 * max(np.nanmax(counts), 1.0) + 0.5
+        ax.set_ylim(-0.04 * top, top)  # a dot at zero is not cut
     dress(ax, times, name, marked)
     ax.plot(times[list(marked)], counts[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     ax.annotate(
@@ -78,7 +86,8 @@ def draw_steps(
 def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> None:
     """Give a curve over time its axes, with thin lines at the marked frames."""
     ax.set_xlabel("time t", fontsize=13, color=INK)
-    ax.set_ylabel(name, fontsize=13, color=INK)
+    # What stands in brackets goes on a line of its own: a curve is lower than a long name.
+    ax.set_ylabel(name if len(name) <= LETTERS else name.replace(" (", "\n("), fontsize=13, color=INK)
     ax.tick_params(labelsize=11, colors=INK)
     ax.yaxis.get_offset_text().set(fontsize=11, color=INK)
     ax.spines[["top", "right"]].set_visible(False)
@@ -89,6 +98,14 @@ def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> No
     ax.set_xlim(times[0] - room, times[-1] + room)
     for i in marked:
         ax.axvline(times[i], color=FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid="marked")
+
+
+def mark_blow_up(ax: Axes, time: float) -> Axes:
+    """Draw a dashed line where a flow over time ends because it blows up, and return the axes."""
+    first, last = ax.get_xlim()
+    ax.set_xlim(first, max(last, time + 0.03 * (time - first)))
+    ax.axvline(time, color=PALETTE[1], linestyle="--", linewidth=1.6, gid="blow-up")
+    return ax
 
 
 def is_wide(series: ArrayLike) -> bool:
@@ -112,6 +129,39 @@ def log_scale(ax: Axes, series: np.ndarray) -> None:
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.yaxis.set_minor_locator(NullLocator())
+
+
+def symmetric_scale(ax: Axes, across: str, values: ArrayLike, linear: float) -> None:
+    """Make a direction, `x` or `y`, linear up to a size and logarithmic beyond, with ticks that leave room for their words."""
+    seen = np.append(np.asarray(values, float), 0.0)
+    below, above = _along(-seen.min(), linear), _along(seen.max(), linear)
+    room = (below + above) / TICKS
+    ticks = [0.0, *_powers(above, linear, room), *(-power for power in _powers(below, linear, room))]
+    getattr(ax, f"set_{across}scale")("symlog", linthresh=linear, linscale=LINEAR)
+    getattr(ax, f"set_{across}lim")(-_size(below + room / 3, linear), _size(above + room / 3, linear))
+    axis = ax.xaxis if across == "x" else ax.yaxis
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+
+
+def _along(size: float, linear: float) -> float:
+    """How far from zero a size is drawn on a symmetric scale, in powers of ten."""
+    part = size / linear
+    return float(LINEAR * part if part <= 1 else LINEAR + np.log10(part))
+
+
+def _size(along: float, linear: float) -> float:
+    """The size at a place of a symmetric scale."""
+    return linear * (along / LINEAR if along <= LINEAR else 10.0 ** min(along - LINEAR, 300.0))
+
+
+def _powers(end: float, linear: float, room: float) -> list[float]:
+    """The powers of ten up to an end of a symmetric scale that have room between them and zero."""
+    found, free = [], room
+    for power in 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(_size(end, linear) + linear)):
+        if free <= (place := _along(power, linear)) <= end:
+            found, free = [*found, float(power)], place + room
+    return found
 
 
 def _as_drawn(series: ArrayLike) -> np.ndarray:

@@ -41,12 +41,8 @@ def gaussian_figure(run: Recorded, *, blow_up_time: float | None = None) -> Figu
         right.set_title("covariances [[a, c], [c, b]] in their cone", fontsize=13, color=INK)
     else:
         _draw_deviations(right, times, covs)
-    row = draw_below(below, run)
+    row = draw_below(below, run, blow_up_time=blow_up_time)
     row[1].set_ylim(0.9, d + 0.15)
-    if blow_up_time is not None:
-        for ax in row:
-            ax.axvline(blow_up_time, color=PALETTE[1], linestyle="--", linewidth=1.6, gid="blow-up")
-        row[0].set_title(f"blow-up at t = {blow_up_time:.8g}", fontsize=12, color=PALETTE[1])
     return figure
 
 

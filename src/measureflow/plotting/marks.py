@@ -11,7 +11,7 @@ PALETTE = (
 """Okabe and Ito's colours, with wine and indigo: no pair is closer for colour-blind eyes than the closest of theirs."""
 
 GREY = "#B4B4B4"
-"""The colour of the clusters beyond the palette."""
+"""The colour of the clusters beyond the palette, and of tokens in none."""
 
 INK, FAINT = "#2E3440", "#9A9A9A"
 """Curves and text; thin lines behind them."""
@@ -23,13 +23,14 @@ TOGETHER = 0.03
 def cluster_colours(labels: ArrayLike, most: int = len(PALETTE)) -> np.ndarray:
     """One colour `(n, 3)` for each token by the rank of its cluster; clusters beyond the `most` largest are grey.
 
-    Ranks go by the number of tokens, ties by the label, so the largest cluster is blue in every figure. Where there
-    are more tokens than colours and no two are together, all are blue: ten of them would be no better than others.
+    Ranks go by the number of tokens, ties by the label, so the largest cluster is blue in every figure. Tokens of no cluster,
+    with negative labels, are grey. Where there are no clusters, or more than colours and no two tokens together, all are
+    blue: ten of them would be no better than others.
     """
-    _, cluster, sizes = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
-    if sizes.max() == 1 and len(sizes) > most:
-        return np.tile(to_rgb(PALETTE[0]), (len(sizes), 1))
-    ranked = np.argsort(-sizes, kind="stable")
+    numbers, cluster, sizes = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    if numbers.max() < 0 or (sizes.max() == 1 and len(sizes) > most):
+        return np.tile(to_rgb(PALETTE[0]), (len(cluster), 1))
+    ranked = [which for which in np.argsort(-sizes, kind="stable") if numbers[which] >= 0]
     table = np.tile(to_rgb(GREY), (len(sizes), 1))
     for rank, which in enumerate(ranked[: min(most, len(PALETTE))]):
         table[which] = to_rgb(PALETTE[rank])

@@ -39,17 +39,18 @@ def movie(
     fps: float | int = 20,
     size: int = 480,
     turn: float | int = 60,
+    letter: str = "x",
 ) -> Path:
     """Write a run of tokens as a movie `size` pixels wide and return its path.
 
     The suffix chooses the format: `.gif`, or `.mp4` if ffmpeg is on the path. In three dimensions the viewer walks
-    `turn` degrees around the tokens during the movie. `labels` `(n,)` give the colours.
+    `turn` degrees around the tokens during the movie. `labels` `(n,)` give the colours, `letter` names coordinates.
     """
     path = Path(path)
     checks.positive("fps", fps)
     write = _writer(path)
     labels = np.zeros(len(run.at(-1).points), int) if labels is None else labels
-    write(path, _camera(run, labels, size, turn), len(run.times), fps, cluster_colours(labels))
+    write(path, _camera(run, labels, size, turn, letter), len(run.times), fps, cluster_colours(labels))
     return path
 
 
@@ -66,7 +67,7 @@ def _writer(path: Path) -> Callable[..., None]:
     return _write_mp4
 
 
-def _camera(run: Recorded, labels: ArrayLike, size: int, turn: float | int) -> Callable[[int], np.ndarray]:
+def _camera(run: Recorded, labels: ArrayLike, size: int, turn: float | int, letter: str) -> Callable[[int], np.ndarray]:
     """A function that draws frame `i` and returns its pixels `(height, width, 3)`; the figure is used again."""
     times, title, space = run.times, run.title, run.at(-1).space
     width = 2 * round(size / 2)  # video coders want even sides
@@ -81,12 +82,12 @@ def _camera(run: Recorded, labels: ArrayLike, size: int, turn: float | int) -> C
     figure.add_artist(bar)
     letters = fitting(title, width / DPI)
     figure.text(0.5, 0.99, title, fontsize=letters, color=INK, ha="center", va="top", parse_math=False)
-    view, names, scale = view_of(_sample(run), space), clock_times(times), width / DPI / 3
+    view, names, scale = view_of(_sample(run), space, labels=labels, letter=letter), clock_times(times), width / DPI / 3
 
     def shot(i: int) -> np.ndarray:
         part = i / max(len(times) - 1, 1)
         ax.clear()
-        seen = view.turned(turn * (part - 1))  # the walk ends where `view_of` has most of the last tokens in front
+        seen = view.turned(turn * (part - 1))  # the walk ends on the side that `view_of` chose for the last tokens
         mu = run.at(i)
         draw_tokens(ax, mu.points, space, labels=labels, weights=mu.weights, view=seen, scale=scale)
         clock.set_text(f"t = {names[i]}")

@@ -8,8 +8,13 @@ from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
 from measureflow import checks
+from measureflow.plotting.curves import dress as dress_over_time
+from measureflow.plotting.curves import symmetric_scale
 from measureflow.plotting.laws import dress
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.marks import FAINT, INK, PALETTE, cluster_colours
+
+WIDE = 20.0
+"""A cloud that grows by more than this factor is drawn in logarithms."""
 
 THIN = {"color": FAINT, "linewidths": 0.8, "alpha": 0.7}
 
@@ -25,6 +30,31 @@ def draw_paths(ax: Axes, paths: ArrayLike, *, title: str = "", names: tuple[str,
     ax.autoscale_view()
     ax.margins(0.08)
     return dress(ax, *names, title)
+
+
+def draw_over_time(
+    ax: Axes, times: ArrayLike, places: ArrayLike, *, labels: ArrayLike | None = None, letter: str = "x"
+) -> Axes:
+    """Draw tokens on a line over time, `places` of shape `(times, tokens)`, coloured by cluster, and return the axes.
+
+    Where the cloud grows far beyond its first width, the axis is logarithmic outside that width.
+    """
+    times, places = np.asarray(times, float), np.asarray(places, float)
+    checks.shaped("places", places, (len(times), "n"), "One place of each token for each time.")
+    n = places.shape[1]
+    colours = cluster_colours(np.zeros(n, int) if labels is None else labels)
+    ways = [np.stack([times, way], -1) for way in places.T]
+    width = float(np.clip(60 / n, 0.6, 1.6))
+    ax.add_collection(LineCollection(ways, colors=list(colours), linewidths=width, alpha=0.85, zorder=2, gid="ways"))
+    first, last = np.abs(places[0]).max(), np.abs(places).max()
+    low, high = places.min(), places.max()
+    if last > WIDE * first > 0:
+        symmetric_scale(ax, "y", [low, high], float(first))
+    else:
+        room = 0.06 * ((high - low) or 1.0)
+        ax.set_ylim(low - room, high + room)
+    dress_over_time(ax, times, letter, ())
+    return ax
 
 
 def draw_hull(ax: Axes, points: ArrayLike, *, filled: bool = False) -> Axes:

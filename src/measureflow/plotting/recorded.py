@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from measureflow.flows import Trajectory
-from measureflow.plotting.curves import draw_series, draw_steps
+from measureflow.plotting.curves import draw_series, draw_steps, mark_blow_up
+from measureflow.plotting.marks import PALETTE
 
 
 @runtime_checkable
@@ -79,8 +80,14 @@ def draw_watched(ax: Axes, run: Recorded, name: str, *, marked: tuple[int, ...] 
     return draw(ax, run.times, series.values, series.label, marked=marked, gid=name)
 
 
-def draw_below(figure: Any, run: Recorded, *, marked: tuple[int, ...] = ()) -> list[Axes]:
-    """Draw all series of a run side by side and return their axes."""
+def draw_below(
+    figure: Any, run: Recorded, *, marked: tuple[int, ...] = (), blow_up_time: float | None = None
+) -> list[Axes]:
+    """Draw all series of a run side by side, with a line where it blew up, and return their axes."""
     names = drawn_series(run)
     row = figure.subplots(1, len(names), squeeze=False)[0] if names else []
-    return [draw_watched(ax, run, name, marked=marked) for ax, name in zip(row, names, strict=True)]
+    axes = [draw_watched(ax, run, name, marked=marked) for ax, name in zip(row, names, strict=True)]
+    if blow_up_time is not None and axes:
+        axes = [mark_blow_up(ax, blow_up_time) for ax in axes]
+        axes[0].set_title(f"blow-up at t = {blow_up_time:.8g}", fontsize=12, color=PALETTE[1])
+    return axes

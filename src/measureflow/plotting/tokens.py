@@ -84,5 +84,5 @@ def _marks(ax: Axes, places: np.ndarray, before: np.ndarray, area: np.ndarray, c
         which = which[np.argsort(-area[which], kind="stable")]
         ax.scatter(
             *places[which].T, s=area[which], c=colour[which], edgecolors="white", linewidths=edge, alpha=0.92,
-            zorder=layer, gid="tokens",
+            zorder=layer, gid="tokens", clip_on=False,
         )  # fmt: skip

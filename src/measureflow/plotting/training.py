@@ -4,13 +4,18 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from measureflow.plotting.curves import draw_series, symmetric_scale
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.plotting.recorded import Recorded
 from measureflow.plotting.words import wrapped
 from measureflow.wording import rounding
+
+FAR = 5.0
+"""So many times the typical distance from the middle is far out."""
 
 
 def training_figure(
@@ -76,25 +81,45 @@ def draw_risk(
 
 
 def draw_dissipation(ax: Axes, times: ArrayLike, dissipation: ArrayLike) -> Axes:
-    """Draw the dissipation over time on a logarithmic axis and return the axes."""
+    """Draw the dissipation over time, in logarithms if it spans decades, and return the axes."""
     values = np.asarray(dissipation, float)
-    ax.plot(np.asarray(times), np.where(values > 0, values, np.nan), color=INK, linewidth=2, gid="dissipation")
-    if (values > 0).any():
-        ax.set_yscale("log")
+    draw_series(ax, times, np.where(values > 0, values, np.nan), "dissipation D", gid="dissipation")
     return _dress(ax, "time t", "dissipation D")
 
 
 def draw_heads(ax: Axes, first: ArrayLike, last: ArrayLike) -> Axes:
-    """Draw heads before and after training in the two principal components of the last ones, and return the axes."""
+    """Draw the ways of heads from start to end in the two principal components of the last ones, and return the axes.
+
+    A few heads far out do not set the scale: their ways leave the picture, which says how many.
+    """
     first, last = np.atleast_2d(np.asarray(first, float)), np.atleast_2d(np.asarray(last, float))
-    centre = last.mean(0)
-    axes = np.linalg.svd(last - centre, full_matrices=False)[2][:2]
-    for cloud, colour, name in ((first, FAINT, "start"), (last, PALETTE[0], "end")):
-        places = (cloud - centre) @ axes.T
-        places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
-        ax.scatter(places[:, 0], places[:, 1], s=18, color=colour, alpha=0.7, linewidths=0, label=name, gid=name)
-    ax.legend(frameon=False, fontsize=10)
+    bulk = last[_central(last - np.median(last, 0))]
+    centre = bulk.mean(0)
+    axes = np.linalg.svd(bulk - centre, full_matrices=False)[2][:2]
+    ends = [np.pad((cloud - centre) @ axes.T, ((0, 0), (0, 2 - len(axes)))) for cloud in (first, last)]
+    ways = LineCollection(list(np.stack(ends, 1)), colors=FAINT, linewidths=0.7, alpha=0.6, zorder=1, gid="ways")
+    ax.add_collection(ways)
+    for places, colour, name in zip(ends, (FAINT, PALETTE[0]), ("start", "end"), strict=True):
+        ax.scatter(*places.T, s=18, color=colour, alpha=0.8, linewidths=0, label=name, zorder=2, gid=name)
+    outside = _frame(ax, np.concatenate(ends), len(last))
+    ax.legend(frameon=False, fontsize=10, title=outside or None, title_fontsize=10)
     return _dress(ax, "first component of the heads", "second component")
+
+
+def _central(offsets: np.ndarray) -> np.ndarray:
+    """Which points are not far out: within some times the median distance from the middle."""
+    away = np.linalg.norm(offsets, axis=1)
+    return away <= FAR * max(float(np.median(away)), np.finfo(float).tiny)
+
+
+def _frame(ax: Axes, places: np.ndarray, count: int) -> str:
+    """Set limits around what is not far out, and say how many of the last `count` places are outside."""
+    inside = places[_central(places - np.median(places, 0))]
+    low, high = inside.min(0), inside.max(0)
+    room = 0.08 * np.maximum(high - low, np.finfo(float).tiny)
+    ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+    outside = count - int(np.all((places[-count:] >= low - room) & (places[-count:] <= high + room), axis=1).sum())
+    return f"{outside} of {count} end outside" if outside else ""
 
 
 def draw_spectra(ax: Axes, splitting: ArrayLike, translation: ArrayLike) -> Axes:
@@ -105,9 +130,10 @@ def draw_spectra(ax: Axes, splitting: ArrayLike, translation: ArrayLike) -> Axes
         ax.vlines(values, row + 0.1, row + 0.9, colors=colours.tolist(), linewidth=1.5, gid=name)
     ax.axvline(0.0, color=FAINT, linewidth=1)
     ax.set_yticks([0.5, 1.5], ["together: H_tr", "apart: H"])
-    span = np.abs(np.concatenate([np.ravel(splitting), np.ravel(translation)]))
-    if span.max() > 100 * max(np.median(span), 1e-12):
-        ax.set_xscale("symlog", linthresh=max(float(np.median(span)), 1e-12))
+    values = np.concatenate([np.ravel(splitting), np.ravel(translation)]).astype(float)
+    middle = max(float(np.median(np.abs(values))), 1e-12)
+    if np.abs(values).max() > FAR**2 * middle:
+        symmetric_scale(ax, "x", values, middle)
     return _dress(ax, "eigenvalues at the end (orange: unstable)", "")
 
 

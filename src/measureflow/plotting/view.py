@@ -9,15 +9,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
 
 from measureflow import checks
+from measureflow.plotting.marks import PALETTE
 from measureflow.spaces import AbstractSpace, Sphere
 
 AZIMUTH, ELEVATION = -60.0, 20.0
 """Degrees: from where three dimensions are seen when nothing asks for another side."""
 
-MARGIN = 1.08
-"""How much wider than the cloud the picture is."""
+MARGIN = 1.2
+"""How much wider than the cloud the picture is: the mark of many tokens together is a seventh of its half width."""
+
+ASIDE = 0.4
+"""Clusters this part of the picture's half width apart do not hide each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +30,14 @@ class View:
     """An orthogonal projection to the drawing plane; the columns of `axes` point right, up and to the viewer.
 
     `middle` is the placed centre of the picture, `reach` the half width of the cloud, `shares` the parts of the
-    variance that the two directions of the plane explain where they are principal components.
+    variance that the two directions of the plane explain where they are principal components. `letter` names coordinates.
     """
 
     axes: np.ndarray
     middle: np.ndarray
     reach: float
     shares: tuple[float, float] | None = None
+    letter: str = "x"
 
     def place(self, points: ArrayLike) -> np.ndarray:
         """The coordinates right, up and depth of each point."""
@@ -62,11 +68,12 @@ def cloud(points: ArrayLike, dim: int) -> np.ndarray:
     return points.reshape(-1, dim)
 
 
-def view_of(points: ArrayLike, space: AbstractSpace) -> View:
+def view_of(points: ArrayLike, space: AbstractSpace, *, labels: ArrayLike | None = None, letter: str = "x") -> View:
     """The view for a run, `points` of shape `(frames, tokens, dim)`, or for one frame `(tokens, dim)`.
 
     A sphere is centred at zero and has radius one, so that its outline is the unit circle in every dimension. In
-    three dimensions it is seen from a side that has most of its last tokens in front.
+    three dimensions the last frame decides the side: its clusters, by `labels` `(tokens,)`, do not hide each other, and of a
+    sphere most tokens are in front.
     """
     everything, spherical = cloud(points, space.dim), isinstance(space, Sphere)
     shares = None
@@ -74,10 +81,10 @@ def view_of(points: ArrayLike, space: AbstractSpace) -> View:
         axes, shares = _principal(everything if spherical else everything - everything.mean(0))
     elif space.dim == 3:
         last = np.asarray(points, float).reshape(-1, *np.shape(points)[-2:])[-1]
-        axes = _seen_from(*(_facing(last) if spherical else (AZIMUTH, ELEVATION)))
+        axes = _seen_from(*_side(last, spherical, labels))
     else:
         axes = np.eye(space.dim, 3)
-    return View(axes, *((np.zeros(3), 1.0) if spherical else _bounds(everything, axes)), shares)
+    return View(axes, *((np.zeros(3), 1.0) if spherical else _bounds(everything, axes)), shares, letter)
 
 
 def _bounds(points: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, float]:
@@ -101,11 +108,31 @@ def _principal(points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     return axes, (float(first), float(second))
 
 
-def _facing(points: np.ndarray) -> tuple[float, float]:
-    """The side of a sphere from which most of a cloud is in front and clear of the rim, among tilts that look natural."""
-    sides = [(float(a), float(e)) for e in (20, 35, -20) for a in range(-60, 300, 15)]
-    clear = [np.tanh(4 * (points @ _seen_from(*side)[:, 2] - 0.2)).mean() for side in sides]
-    return sides[int(np.argmax(np.round(clear, 6)))]  # rounded: equal sides are told apart by their order, not by noise
+def _side(points: np.ndarray, spherical: bool, labels: ArrayLike | None) -> tuple[float, float]:
+    """The side that has clusters apart, and on a sphere in front (else most tokens), among tilts that look natural."""
+    sides = [(float(a), float(e)) for e in (ELEVATION, 35, -ELEVATION) for a in np.arange(AZIMUTH, AZIMUTH + 360, 15)]
+    middle = 0.0 if spherical else (points.min(0) + points.max(0)) / 2
+    reach = 1.0 if spherical else np.abs(points - middle).max() or 1.0
+    labels = np.full(len(points), -1) if labels is None else np.asarray(labels)
+    centres, telling = _centres((points - middle) / reach, labels), points[labels >= 0] if labels.max() >= 0 else points
+    good = []
+    for side in sides:
+        axes = _seen_from(*side)
+        clear = np.tanh(4 * (telling @ axes[:, 2] - 0.2)).mean() if spherical else 0.0
+        good.append(clear + min(_apart(centres @ axes[:, :2]), ASIDE) / ASIDE)
+    return sides[int(np.argmax(np.round(good, 6)))]  # rounded: equal sides are told apart by their order, not by noise
+
+
+def _centres(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The middle of each cluster that has a colour of its own."""
+    numbers, sizes = np.unique(labels[labels >= 0], return_counts=True)
+    coloured = numbers[np.argsort(-sizes, kind="stable")[: len(PALETTE)]]
+    return np.array([points[labels == number].mean(0) for number in coloured]).reshape(-1, 3)
+
+
+def _apart(places: np.ndarray) -> float:
+    """The smallest distance between two places; infinite where there is no second."""
+    return float(pdist(places).min(initial=np.inf)) if len(places) > 1 else np.inf
 
 
 def _seen_from(azimuth: float, elevation: float) -> np.ndarray:

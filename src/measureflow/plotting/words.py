@@ -32,12 +32,17 @@ def caption(labels: ArrayLike | None, space: AbstractSpace) -> str:
     size = "" if space.dim == 1 else "Area: share of the tokens that lie together."
     if labels is None:
         return size
-    sizes = np.unique(np.asarray(labels), return_counts=True)[1]
+    inside = np.asarray(labels)[np.asarray(labels) >= 0]
+    sizes = np.unique(inside, return_counts=True)[1]
     colour = "Colour: cluster at the last time"
     if len(sizes) > len(PALETTE):
         colour += f" (the {len(PALETTE)} largest of {len(sizes)}; the others grey)"
         if sizes.max() == 1:
             colour = "No two tokens are in one cluster at the last time"
+    elif not len(sizes):
+        colour = "No cluster stands out at the last time"
+    elif alone := np.size(labels) - len(inside):
+        colour += f"; grey: {alone} token{'s' if alone > 1 else ''} in none"
     return f"{colour}.   {size}".rstrip()
 
 

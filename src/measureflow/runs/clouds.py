@@ -9,6 +9,8 @@ import numpy as np
 from measureflow.runs.measures.base import AbstractMeasureWord, Arrays, Look, Rows
 
 if TYPE_CHECKING:
+    from jaxtyping import Array
+
     from measureflow.diagnostics import Clusters
     from measureflow.measures import AbstractCloud
     from measureflow.runs.reading import Run
@@ -46,53 +48,68 @@ class AbstractTokens(AbstractMeasureWord):
         return {"space": facts_of(mu.space)}
 
     def series(self, look: Look) -> "tuple[Series, ...]":
-        """Energy, number of clusters and length of the mean; of the directions where radii are free."""
-        from measureflow.diagnostics import linked, order_parameter
+        """Energy or size, number of clusters and length of the mean; of the directions where radii are free."""
+        from measureflow.diagnostics import labels, order_parameter
         from measureflow.runs.series import Series
+        from measureflow.spaces import Euclidean
 
-        def seen(mu: "AbstractCloud") -> "AbstractCloud":
+        def turned(mu: "AbstractCloud") -> "AbstractCloud":
             return directions(mu) if look.directions else mu
 
-        def count(mu: "AbstractCloud") -> int:
-            cloud = seen(mu)
-            return int(linked(np.asarray(cloud.points), cloud.space, look.tolerance).max()) + 1
+        def grows(mu: "AbstractCloud") -> bool:
+            return isinstance(mu.space, Euclidean) and not look.directions
 
-        energy = look.energy
-        watched = () if energy is None else (Series("energy", lambda mu: energy(seen(mu)), "interaction energy E"),)
+        def count(mu: "AbstractCloud", t: float) -> int:
+            return int(labels(seen(mu, look, t), look.tolerance, size=look.extent).max()) + 1
+
+        energy, alone = look.energy, look.energy is None
         return (
-            *watched,
-            Series("clusters", count, "number of clusters", host=True, counts=True, telling=True),
-            Series("order", lambda mu: order_parameter(seen(mu)), "order parameter", ".4g", drawn=False),
+            *(() if energy is None else (Series("energy", lambda mu: energy(turned(mu)), look.label),)),
+            Series("size", size, "root mean square norm", ".4g", drawn=alone, where=grows),
+            Series(
+                "order",
+                lambda mu: order_parameter(turned(mu)),
+                "order parameter",
+                ".4g",
+                drawn=alone,
+                where=lambda mu: not grows(mu),
+            ),
+            Series("clusters", count, "number of clusters", host=True, timed=True, counts=True, telling=True),
         )
 
     def rows(self, run: "Run") -> Rows:
         """The sizes of the clusters at the end, and when their number last changed."""
         from measureflow.diagnostics import changes
 
-        sizes = Clouds(run).clusters.sizes
-        named = ", ".join(map(str, sizes[:MOST_SIZES])) + (", ..." if len(sizes) > MOST_SIZES else "")
-        yield "clusters at the end", f"{len(sizes)} (sizes {named})"
+        yield "clusters at the end", _told(Clouds(run).clusters)
         if "clusters" in run.series and (found := changes(run.times, run.series["clusters"].values)):
             last = found[-1]
-            yield "last change", f"to {last.clusters} clusters between t = {last.after:.4g} and {last.before:.4g}"
+            many = "" if last.clusters == 1 else "s"
+            yield "last change", f"to {last.clusters} cluster{many} between t = {last.after:.4g} and {last.before:.4g}"
 
     def figure(self, run: "Run") -> Any:
         """Tokens at four telling times, coloured by their cluster at the end; series below."""
         from measureflow.plotting import run_figure
 
         clouds = Clouds(run)
-        return run_figure(clouds, labels=clouds.clusters.labels)
+        return run_figure(
+            clouds,
+            labels=clouds.clusters.labels,
+            blow_up_time=run.stats.get("blow_up_time"),
+            letter=clouds.letter,
+            note=clouds.note,
+        )
 
     def movie(self, run: "Run", file: Any) -> None:
         """Write the tokens in motion."""
         from measureflow.plotting import movie
 
         clouds = Clouds(run)
-        movie(file, clouds, labels=clouds.clusters.labels)
+        movie(file, clouds, labels=clouds.clusters.labels, letter=clouds.letter)
 
 
 class Clouds:
-    """A run of tokens as it is looked at: by directions where a norm leaves radii free."""
+    """A run of tokens as it is looked at: by directions where a norm leaves radii free, and rescaled where they grow."""
 
     def __init__(self, run: "Run"):
         self.run = run
@@ -114,15 +131,65 @@ class Clouds:
 
     def at(self, i: int) -> "AbstractCloud":
         """The tokens of a frame."""
-        mu = self.run.at(i)
-        return directions(mu) if self.run.look.directions else mu
+        return seen(self.run.at(i), self.run.look, float(self.times[i]))
+
+    @property
+    def letter(self) -> str:
+        """What the coordinates are called: z in the rescaled frame."""
+        return "z" if self.run.look.rescaled else "x"
+
+    @property
+    def note(self) -> str:
+        """In which frame tokens are seen, if it is not their own."""
+        if not self.run.look.rescaled:
+            return ""
+        growth = np.asarray(self.run.look.growth or 0.0)
+        partly = growth.ndim == 2 and np.linalg.matrix_rank(growth) < len(growth)
+        return f"Frame z = exp(−tV) x{', V on growing directions' if partly else ''}."
 
     @cached_property
     def clusters(self) -> "Clusters":
         """The clusters of the last frame."""
         from measureflow.diagnostics import clusters
 
-        return clusters(self.at(-1), self.run.look.tolerance)
+        return clusters(self.at(-1), self.run.look.tolerance, size=self.run.look.extent)
+
+
+def _told(found: "Clusters") -> str:
+    """How many clusters, how large, and how many tokens are in none."""
+    sizes, alone = found.sizes, int(np.count_nonzero(found.labels < 0))
+    named = ", ".join(map(str, sizes[:MOST_SIZES])) + (", ..." if len(sizes) > MOST_SIZES else "")
+    return (
+        f"{len(sizes)}"
+        + (f" (sizes {named})" if len(sizes) else "")
+        + (f", and {alone} token{'s' if alone > 1 else ''} alone" if alone else "")
+    )
+
+
+def size(mu: "AbstractCloud") -> "Array":
+    """How far out tokens are: the root of their mean squared norm."""
+    import jax.numpy as jnp
+
+    largest = jnp.maximum(jnp.abs(mu.points).max(), jnp.finfo(mu.points.dtype).tiny)  # squares would overflow
+    return largest * jnp.sqrt(mu.expect(lambda x: jnp.sum((x / largest) ** 2)))
+
+
+def seen(mu: "AbstractCloud", look: Look, t: float) -> "AbstractCloud":
+    """Tokens as they are looked at, at a time; on the host."""
+    if look.directions:
+        return directions(mu)
+    return mu if look.growth is None else rescaled(mu, np.asarray(look.growth), t)
+
+
+def rescaled(mu: "AbstractCloud", growth: np.ndarray, t: float) -> "AbstractCloud":
+    """The tokens `e^{-tG} x`, for a rate of growth or a matrix of such."""
+    import equinox as eqx
+    import jax.numpy as jnp
+    from scipy.linalg import expm
+
+    points = np.asarray(mu.points)
+    bounded = points * np.exp(-t * growth) if growth.ndim == 0 else points @ expm(-t * growth).T
+    return eqx.tree_at(lambda m: m.tokens.points, mu, jnp.asarray(bounded, points.dtype))
 
 
 def directions(mu: "AbstractCloud") -> "AbstractCloud":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from measureflow.runs.measures.base import AbstractMeasureWord, Arrays, Look, Rows, Rules
+from measureflow.runs.measures.base import AbstractMeasureWord, Arrays, Look, Rules
 
 if TYPE_CHECKING:
     from measureflow.runs.reading import Run
@@ -24,17 +24,12 @@ class AbstractDensityWord(AbstractMeasureWord):
         from measureflow.diagnostics import order_parameter
         from measureflow.runs.series import Series
 
-        watched = () if look.energy is None else (Series("energy", look.energy, "interaction energy E"),)
+        watched = () if look.energy is None else (Series("energy", look.energy, look.label),)
         return (
             *watched,
             Series("order", order_parameter, "length of the mean", telling=True),
             Series("negative_mass", lambda mu: mu.negative_mass, "negative mass", drawn=False),
         )
-
-    def rows(self, run: "Run") -> Rows:
-        """Where it was no longer resolved, if so."""
-        if not run.ok:
-            yield "last frame", f"t = {run.times[-1]:.6g}"
 
 
 class AbstractRing(AbstractDensityWord):

@@ -11,8 +11,7 @@ from measureflow import checks
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Trajectory
 from measureflow.runs.commands import AbstractCommand, command
-from measureflow.runs.measures.base import Look
-from measureflow.runs.recording import word_of
+from measureflow.runs.recording import look_at, word_of
 from measureflow.runs.series import Series, Watched, watch
 
 Curves = Mapping[str, Callable[[Any], Any] | np.ndarray | Array]
@@ -27,8 +26,9 @@ class Held:
             raise ValueError(
                 "Only one path at a time can be drawn or saved, outside of `jit`; take one of the batch first."
             )
-        self.path, self.look, self._curves = path, Look(energy), series
+        self.path, self._curves = path, series
         self.word_name, self.word = word_of(path.final)
+        self.look = look_at(path.final if path.kept is None or not len(path) else path.at(0), energy)
         self.title = title or path.final.described
 
     @property
@@ -48,7 +48,18 @@ class Held:
     @cached_property
     def series(self) -> dict[str, Watched]:
         """What is watched of such measures, and what was asked for besides."""
-        return _watched(self.word.series(self.look), self.path.measures) | _curves(self._curves, self.path.measures)
+        usual = tuple(one for one in self.word.series(self.look) if one.where(self.path.final))
+        return self._watched(usual) | self._asked()
+
+    def _watched(self, series: tuple[Series, ...]) -> dict[str, Watched]:
+        declared = {one.name: one.attributes() for one in series}
+        found = watch(series, self.times, self.path.measures)
+        return {name: Watched(name, values, **declared[name]) for name, values in found.items()}
+
+    def _asked(self) -> dict[str, Watched]:
+        functions = tuple(Series(label, of, label) for label, of in self._curves.items() if callable(of))
+        given = {label: Watched(label, np.asarray(of), label) for label, of in self._curves.items() if not callable(of)}
+        return self._watched(functions) | given
 
     def arrays(self, frame: int) -> dict[str, np.ndarray]:
         """The numbers of a frame, as a run would store them."""
@@ -80,14 +91,3 @@ class Held:
     def command(self) -> AbstractCommand:
         """What makes its table and pictures: what would for a recording."""
         return command("record")
-
-
-def _watched(series: tuple[Series, ...], measures: Any) -> dict[str, Watched]:
-    declared = {one.name: one.attributes() for one in series}
-    return {name: Watched(name, values, **declared[name]) for name, values in watch(series, measures).items()}
-
-
-def _curves(curves: Curves, measures: Any) -> dict[str, Watched]:
-    functions = tuple(Series(label, of, label) for label, of in curves.items() if callable(of))
-    given = {label: Watched(label, np.asarray(of), label) for label, of in curves.items() if not callable(of)}
-    return _watched(functions, measures) | given

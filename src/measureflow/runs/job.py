@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from measureflow.flows import AbstractFlow, Trajectory, precision
+from measureflow.measures import AbstractDiffusive
 from measureflow.runs.fingerprint import fingerprint
 from measureflow.runs.measures import AbstractMeasureWord
 from measureflow.runs.measures.base import Look
@@ -94,13 +95,18 @@ class Job:
         return fingerprint((self.flow, self.frames_per_leg))
 
     @property
+    def pathwise(self) -> bool:
+        """Whether the flow follows one path of a noise: tokens do, densities have its law."""
+        return getattr(self.flow, "noise", None) is not None and not isinstance(self.flow.start, AbstractDiffusive)
+
+    @property
     def precision(self) -> str:
         """The floating point type of the flow."""
         return precision(self.flow.start).name
 
-    def watch(self, measures: Any) -> dict[str, np.ndarray]:
+    def watch(self, times: np.ndarray, measures: Any) -> dict[str, np.ndarray]:
         """The values of all series on measures with a leading axis over frames."""
-        return watch(self.series, measures)
+        return watch(self.series, times, measures)
 
     def layout(self) -> dict[str, dict[str, int]]:
         """The arrays of a frame, each with the names and sizes of its dimensions."""

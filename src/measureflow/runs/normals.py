@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from measureflow.runs.measures.base import AbstractMeasureWord, Look, Rows, Rules
+from measureflow.runs.measures.base import AbstractMeasureWord, Look, Rules
 
 if TYPE_CHECKING:
     from measureflow.runs.reading import Run
@@ -40,13 +40,6 @@ class AbstractNormal(AbstractMeasureWord):
             Series("spread", spread, "spread, √tr Σ", host=True, telling=True),
             Series("rank", rank, "effective rank", host=True),
         )
-
-    def rows(self, run: "Run") -> Rows:
-        """When it blew up, if it did."""
-        if not run.ok:
-            yield "last frame", f"t = {run.times[-1]:.6g}"
-        if "blow_up_time" in run.stats:
-            yield "blow-up time", f"{run.stats['blow_up_time']:.8g}"
 
     def figure(self, run: "Run") -> Any:
         """Ellipses, the cone of covariances, and the series."""

@@ -97,7 +97,7 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
     state.pulse = native.pulse()
     legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None, state.pulse)
     for path in in_thread(legs, lambda: watch(job, state), state.pulse):
-        values = job.watch(path.measures) if len(path) else {}
+        values = job.watch(np.asarray(path.times), path.measures) if len(path) else {}
         state.follow(path, values)
         state.seconds = time.perf_counter() - begun
         if state.ok and (reason := job.stop(state)) is not None:
@@ -122,7 +122,7 @@ def _finish(job: Job, folder: RunFolder, state: State, info: dict[str, Any], fin
     begun = time.perf_counter()
     if job.verify and folder.frames and (state.ok or not finished):
         error = job.flow.error(state.mu, state.time)
-        state.stats |= {} if error is None else {"error": float(error)}
+        state.stats |= {} if error is None else {"error": float(error), "pathwise": job.pathwise}
     if folder.frames:
         folder.keep(job.finish(state))
     state.seconds += time.perf_counter() - begun
@@ -182,7 +182,7 @@ def _described(job: Job) -> dict[str, Any]:
         "command": job.command,
         "title": job.title,
         "measure": {"word": job.word_name} | job.word.facts(job.flow.start),
-        "look": {"tolerance": job.look.tolerance, "directions": job.look.directions},
+        "look": job.look.kept(),
         "series": [one.name for one in job.series],
         "frames": job.frames,
         "frames_per_leg": job.frames_per_leg,

@@ -141,7 +141,7 @@ class Run(OnDesk):
     @property
     def look(self) -> Look:
         """How the measures are looked at."""
-        return Look(None, **self.info["look"])
+        return Look(**self.info["look"])
 
     def arrays(self, frame: int) -> dict[str, np.ndarray]:
         """The stored numbers of one frame, and those that do not change."""

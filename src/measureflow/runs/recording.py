@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from measureflow.diagnostics import extent
+from measureflow.energies import AbstractEnergy
 from measureflow.flows import AbstractFlow
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs.job import Job
-from measureflow.runs.measures.base import AbstractMeasureWord, Look, load_kind
+from measureflow.runs.measures.base import ENERGY, AbstractMeasureWord, Look, load_kind
 from measureflow.runs.performing import Watch, perform
 from measureflow.runs.reading import Run
 from measureflow.runs.series import Series
@@ -32,19 +34,25 @@ def record(
     there yet is begun. `series` are watched beside those that suit the measure.
     """
     word_name, word = word_of(flow.start)
-    look = Look()
-    own = tuple(one for one in (*SERIES.values(), *series) if one.where(flow.start))
+    look = look_at(flow.start)
+    watched = (*word.series(look), *SERIES.values(), *series)
     job = Job(
         flow=flow,
         word=word,
         word_name=word_name,
-        series=(*word.series(look), *own),
+        series=tuple(one for one in watched if one.where(flow.start)),
         title=title or flow.start.described,
         frames_per_leg=frames_per_leg,
         verify=verify,
         look=look,
     )
     return perform(job, path, force=force, resume=resume and (Path(path) / "run.json").is_file(), watch=watch)
+
+
+def look_at(start: AbstractMeasure, energy: AbstractEnergy | None = None) -> Look:
+    """How measures are looked at of which only the first is known, and an energy if one is given."""
+    label = ENERGY if energy is None else energy.label
+    return Look(energy, label, extent=extent(start) if isinstance(start, AbstractCloud) else 0.0)
 
 
 def word_of(mu: AbstractMeasure) -> tuple[str, AbstractMeasureWord]:

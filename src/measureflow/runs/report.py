@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from measureflow.runs.held import Held
 from measureflow.runs.reading import Run
+from measureflow.runs.series import Watched
 from measureflow.runs.settings import InputError
 from measureflow.wording import Report
 
@@ -25,11 +28,15 @@ def table(run: Run | Held) -> Report:
 
 def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
     if run.frames:
-        yield from ((series.label, f"{series.text(0)} to {series.last}") for series in run.series.values())
+        yield from ((series.label, text) for series in run.series.values() if (text := _told(series, run.times)))
         yield from run.command.rows(_as_run(run))
+        if not run.ok:
+            yield "last frame", f"t = {run.times[-1]:.6g}"
     stats = run.stats
+    if "blow_up_time" in stats:
+        yield "blow-up time", f"{stats['blow_up_time']:.8g}"
     if "error" in stats:
-        yield "error estimate", f"{stats['error']:.2g} in the final numbers: steps, resolution and sums"
+        yield "error estimate", f"{stats['error']:.2g} in the final numbers{_beside(run)}{_of(stats, run.times)}"
     if "marginal_error" in stats:
         yield "marginal error", f"{stats['marginal_error']:.2g} of the Sinkhorn kernel"
     if "tokens" in stats:
@@ -38,6 +45,31 @@ def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
         yield "steps", f"{stats['steps']} and {stats['rejected']} rejected"
     if "seconds" in run.info:
         yield "seconds", f"{run.info['seconds']:.1f}"
+
+
+def _told(series: Watched, times: np.ndarray) -> str:
+    """A series from first to last; as far as it can be told, and nothing where it starts beyond all numbers."""
+    good = np.isfinite(series.values)
+    if good.all():
+        return f"{series.text(0)} to {series.last}"
+    last = int(np.argmin(good)) - 1
+    return (
+        f"{series.text(0)} to {series.text(last)} at t = {times[last]:.4g}, then beyond all numbers" if good[0] else ""
+    )
+
+
+def _beside(run: Run | Held) -> str:
+    """How an error compares with numbers that may be very large."""
+    size = run.series["size"].values[-1] if "size" in run.series else 0.0
+    return f", {run.stats['error'] / size:.2g} of their size" if size > 0 else ""
+
+
+def _of(stats: dict[str, Any], times: np.ndarray) -> str:
+    """What an error estimate is about."""
+    if not stats.get("pathwise"):
+        return ": steps, resolution and sums"
+    step = (times[-1] - times[0]) / max(stats["steps"], 1)
+    return f", pathwise: of this one Brownian path, at steps of {step:.3g} against twice that; not of the law"
 
 
 def figure(run: Run | Held) -> Any:

@@ -20,16 +20,18 @@ from measureflow.wording import number
 class Series:
     """A number of one measure, along a run.
 
-    `of` is a function of a measure; it is traced, unless it is a `host` function that looks at numbers. `counts` says that the
-    values are whole numbers, `telling` that the progress line shows them, `drawn` that the figure does. Tables show values not
-    above `rounding` as zero. `where` says of which measures it makes sense; of all unless given.
+    `of` is a function of a measure; it is traced, unless it is a `host` function that looks at numbers, and that also gets the
+    time if it is `timed`. `counts` says that the values are whole numbers, `telling` that the progress line shows them, `drawn`
+    that the figure does. Tables show values not above `rounding` as zero. `where` says of which measures it makes sense; of all
+    unless given.
     """
 
     name: str
-    of: Callable[[Any], Any]
+    of: Callable[..., Any]
     label: str = ""
     format: str = ".6g"
     host: bool = False
+    timed: bool = False
     counts: bool = False
     telling: bool = False
     drawn: bool = True
@@ -68,19 +70,20 @@ class Watched:
         return str(int(value)) if whole else number(float(value), self.rounding, self.format)
 
 
-def watch(series: Iterable[Series], measures: Any) -> dict[str, np.ndarray]:
+def watch(series: Iterable[Series], times: np.ndarray, measures: Any) -> dict[str, np.ndarray]:
     """The values of several series on measures with a leading axis over frames; those that are traced in one program."""
     series = tuple(series)
     traced = tuple(one for one in series if not one.host)
     values = _mapped(tuple(one.of for one in traced), measures) if traced else ()
     found = {one.name: np.asarray(value) for one, value in zip(traced, values, strict=True)}
-    found |= {one.name: _on_host(one.of, measures) for one in series if one.host}
+    found |= {one.name: _on_host(one, times, measures) for one in series if one.host}
     return {one.name: found[one.name] for one in series}
 
 
-def _on_host(of: Callable[[Any], Any], measures: Any) -> np.ndarray:
-    count = len(jax.tree.leaves(measures)[0])
-    return np.array([np.asarray(of(jax.tree.map(lambda leaf, i=i: leaf[i], measures))) for i in range(count)])
+def _on_host(one: Series, times: np.ndarray, measures: Any) -> np.ndarray:
+    frames = [jax.tree.map(lambda leaf, i=i: leaf[i], measures) for i in range(len(times))]
+    values = (one.of(mu, t) if one.timed else one.of(mu) for mu, t in zip(frames, times.tolist(), strict=True))
+    return np.array([np.asarray(value) for value in values])
 
 
 @eqx.filter_jit

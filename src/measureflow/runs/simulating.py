@@ -10,7 +10,7 @@ from measureflow.flows import AbstractFlow, Flow, Layers
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs import sizes
 from measureflow.runs.job import Beside, Job, State
-from measureflow.runs.measures.base import Look
+from measureflow.runs.looking import look_of
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import MEASURES, NOISES, SERIES, SOLVERS
@@ -34,20 +34,18 @@ def job_of(config: Simulation) -> SimulationJob:
     try:
         start = word.start(config)
         _check_directions(config, start)
-        field, energy = field_of(config, start.space.dim)
+        field, look = field_of(config, start.space.dim), look_of(config, start)
         flow = _flow(config, MomentClosure(field) if config.closure else field, start)
     except InputError:
         raise
     except (ValueError, TypeError) as error:
         hint = " `--closure` does that." if "MomentClosure" in str(error) else ""
         raise InputError(f"{error}{hint}") from None
-    look = Look(energy, config.tolerance, config.seen_by_directions)
-    own = tuple(series for series in SERIES.values() if series.where(start))
     return SimulationJob(
         flow=flow,
         word=word,
         word_name=config.measure,
-        series=(*word.series(look), *own),
+        series=tuple(one for one in (*word.series(look), *SERIES.values()) if one.where(start)),
         title=_title(config, start),
         frames_per_leg=config.frames_per_leg,
         command="simulate",

@@ -46,7 +46,9 @@ class Simulation(Settings):
     )
     mlp: NonNegativeInt = Field(0, description="hidden units of a random perceptron added to attention")
     schedule: str = Field("constant", description="how weights change in time")
-    frame: str = Field("fixed", description="tokens as they are, or rescaled by exp(-tV)")
+    frame: str = Field(
+        "fixed", description="tokens as they are, or rescaled by exp(-tV), as growing ones are drawn anyhow"
+    )
     energy: str = Field("none", description="an energy that tokens descend instead")
     noise: v.Positive | None = Field(None, description="temperature of Brownian noise; tokens need the euler solver")
     noise_law: str = Field("langevin", description="what the noise is")
@@ -67,7 +69,10 @@ class Simulation(Settings):
     engine: str = Field("auto", description="how kernel sums are computed; `measureflow bench` lists the engines")
     frames: int = Field(121, ge=2, description="number of frames to keep")
     frames_per_leg: PositiveInt = Field(11, description="frames computed and saved at once; part of what is computed")
-    tolerance: v.Positive = Field(0.1, description="tokens closer than this, in geodesic distance, share a cluster")
+    tolerance: v.Positive | None = Field(
+        None,
+        description="tokens closer than this share a cluster; by default clusters are what stands out from the cloud",
+    )
     verify: bool = Field(True, description="run again with other steps, and less resolution, to estimate the error")
     movie: bool = Field(False, description="also write movie.gif")
 

@@ -19,19 +19,29 @@ Positive = Annotated[FiniteFloat, Field(gt=0)]
 ATTENTIONS = Table(
     "attention",
     {
-        "softmax": Word("exponential scores, normalised", "measureflow.fields:SoftmaxAttention"),
-        "unnormalised": Word("exponential scores as they are", "measureflow.fields:UnnormalisedAttention"),
-        "l2": Word(
-            "scores by distance", "measureflow.fields:L2Attention.bilinear", split="measureflow.fields:L2Attention"
+        "softmax": Word(
+            "exponential scores, normalised", "measureflow.fields:SoftmaxAttention", traits=("averages", "climbs")
         ),
-        "sinkhorn": Word("doubly stochastic", "measureflow.fields:SinkhornAttention", traits=("whole",)),
+        "unnormalised": Word(
+            "exponential scores as they are", "measureflow.fields:UnnormalisedAttention", traits=("climbs",)
+        ),
+        "l2": Word(
+            "scores by distance",
+            "measureflow.fields:L2Attention.bilinear",
+            split="measureflow.fields:L2Attention",
+            traits=("averages",),
+        ),
+        "sinkhorn": Word("doubly stochastic", "measureflow.fields:SinkhornAttention", traits=("averages", "whole")),
         "sigmoid": Word("sigmoid of the score", "measureflow.fields:SigmoidAttention"),
         "linear": Word("the score itself", "measureflow.fields:LinearAttention"),
         "relu": Word("its positive part", "measureflow.fields:ReLUAttention"),
-        "hardmax": Word("the token of largest score", "measureflow.fields:HardmaxAttention", traits=("picks",)),
+        "hardmax": Word(
+            "the token of largest score", "measureflow.fields:HardmaxAttention", traits=("averages", "picks")
+        ),
     },
 )
-"""Made from `A` and `V`, or by `split` from `Q`, `K` and `V`. `picks`: picks a token; `whole`: all tokens must see all."""
+"""Made from `A` and `V`, or by `split` from `Q`, `K` and `V`. `picks`: picks a token; `whole`: all tokens must see all;
+`averages`: values are averaged, so tokens grow like `e^{tV}` at most; `climbs`: raises the interaction energy."""
 
 SPACES = Table(
     "space",

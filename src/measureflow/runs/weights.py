@@ -14,7 +14,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from measureflow import fields as f
-from measureflow.energies import AbstractEnergy, BilinearEnergy, GradientFlow, InteractionEnergy
+from measureflow.energies import GradientFlow
 from measureflow.fields import AbstractField, ensembles
 from measureflow.runs.files import numbers_in
 from measureflow.runs.settings import InputError
@@ -39,15 +39,21 @@ Turns = Callable[[int], Heads]
 Together = Callable[[Heads], AbstractField]
 
 
-def field_of(config: Simulation, dim: int) -> tuple[AbstractField, AbstractEnergy]:
-    """The field that a configuration describes, and the energy that is watched along its flow."""
+def field_of(config: Simulation, dim: int) -> AbstractField:
+    """The field that a configuration describes."""
     if config.energy != "none":
-        energy = ENERGIES.choose(config).build(config)
-        return GradientFlow(energy), energy
+        return GradientFlow(ENERGIES.choose(config).build(config))
+    return _around(config, SCHEDULES.choose(config).build(config, _turns_of(config, dim), partial(_heads, config)), dim)
+
+
+def heads_of(config: Simulation, dim: int) -> Heads:
+    """The heads with which a schedule begins."""
+    return _turns_of(config, dim)(0)
+
+
+def _turns_of(config: Simulation, dim: int) -> Turns:
     given = None if config.matrices is None else _matrices(config.matrices, dim)
-    turns = partial(_drawn, config, dim) if given is None else lambda turn: given
-    energy = InteractionEnergy(config.beta) if given is None else BilinearEnergy(given[0][0])
-    return _around(config, SCHEDULES.choose(config).build(config, turns, partial(_heads, config)), dim), energy
+    return partial(_drawn, config, dim) if given is None else lambda turn: given
 
 
 def _around(config: Simulation, attention: AbstractField, dim: int) -> AbstractField:

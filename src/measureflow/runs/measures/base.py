@@ -19,14 +19,30 @@ Rules = list[tuple[bool, str]]
 Arrays = dict[str, Any]
 Rows = Iterator[tuple[str, str]]
 
+ENERGY = "interaction energy E"
+"""The label of the energy that attention raises."""
+
 
 @dataclass(frozen=True)
 class Look:
-    """How measures are looked at: the energy that is watched, the reach of a cluster, and whether directions alone count."""
+    """How measures are looked at.
+
+    `energy` is watched under its `label`. Clusters reach as far as the `tolerance`, or stand out from the cloud, whose size is
+    at least `extent`. Tokens are seen by their `directions` alone, or as `e^{-tG} x` where they grow by the rates `G` of
+    `growth`: a number, or the rows of a matrix. They are `rescaled` by that, or because the flow itself is.
+    """
 
     energy: "AbstractEnergy | None" = None
-    tolerance: float = 0.1
+    label: str = ENERGY
+    tolerance: float | None = None
     directions: bool = False
+    growth: Any = None
+    rescaled: bool = False
+    extent: float = 0.0
+
+    def kept(self) -> dict[str, Any]:
+        """What a run keeps of it, as plain values."""
+        return {name: getattr(self, name) for name in ("tolerance", "directions", "growth", "rescaled", "extent")}
 
 
 class AbstractMeasureWord(abc.ABC):
