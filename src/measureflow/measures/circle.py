@@ -8,7 +8,7 @@ band-limited functions do not alias. `CircleCells` keeps averages over cells ins
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -69,6 +69,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
 
     tilt: Float[Array, "*frames n"] | None
     moments: Float[Array, "*frames 2 k"]
+    finest: ClassVar[int] = 4096
     filter: int | None = eqx.field(static=True)
 
     def __init__(self, values: npt.ArrayLike | Array, filter: int | None = None):
@@ -103,7 +104,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
     @property
     def modes(self) -> int:
         """The number of moments above the mass."""
-        return self.moments.shape[-1] - 1
+        return self.degree
 
     @property
     def space(self) -> Sphere:
@@ -141,6 +142,10 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
     def sound(self) -> Bool[Array, ""]:
         """Whether the density is still resolved; ripples are no harm where a filter keeps them from growing."""
         return self.negative_mass <= (NEGATIVE if self.filter is None else jnp.inf)
+
+    def resolved(self) -> Bool[Array, ""]:
+        """Whether the highest moments have decayed; a filter takes care of them where there is one."""
+        return super().resolved() if self.filter is None else jnp.array(True)
 
     def quantiles(self, n: int) -> Particles:
         """Equally weighted tokens that divide the mass evenly: closer to the density than a sample, by far."""

@@ -10,8 +10,9 @@ with scores `beta <x, y>` costs two transforms.
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import ClassVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +102,7 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
 
     tilt: Float[Array, "*frames n"] | None
     moments: Float[Array, "*frames 2 l m"]
+    finest: ClassVar[int] = 64
 
     def __init__(self, values: ArrayLike | Array, degree: int):
         values, grid = checks.floating(values), globe(degree)
@@ -126,11 +128,6 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         For example `SphereDensity.from_function(lambda x: (1 + x[:, 0]) / (4 * jnp.pi), 8)`.
         """
         return SphereDensity(density(jnp.asarray(globe(degree).nodes, float)), degree)
-
-    @property
-    def degree(self) -> int:
-        """The highest degree of the harmonics."""
-        return self.moments.shape[-1] - 1
 
     @property
     def space(self) -> Sphere:
@@ -184,8 +181,18 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         s = jnp.sqrt(1 - z**2)
         return Particles(self.space, jnp.stack([s * jnp.cos(phi), s * jnp.sin(phi), z], axis=1)).settle()
 
-    def _lowest(self, count: int) -> Float[Array, "*frames 2 l m"]:
-        return self.moments[..., :count, :count]
+    def lowest(self, degree: int) -> Float[Array, "*frames 2 l m"]:
+        """The moments up to a degree, and so up to that order."""
+        return self.moments[..., : degree + 1, : degree + 1]
+
+    def padded(self, degree: int) -> "SphereDensity":
+        """The same density with moments up to a higher degree and order, which are zero."""
+        more = degree - self.degree
+        return eqx.tree_at(
+            lambda mu: mu.moments,
+            self,
+            jnp.pad(self.moments, [(0, 0)] * (self.moments.ndim - 2) + [(0, more), (0, more)]),
+        )
 
     @property
     def eigenvalues(self) -> Float[Array, "1 l 1"]:
