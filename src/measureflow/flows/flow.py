@@ -143,10 +143,10 @@ class Flow(AbstractFlow[Measure]):
         return following.Following(noisy) if self.follow else Straight(noisy, derivative)
 
     def form(self, changes: int) -> Any:
-        """The start after changes of form; all flows but those that are followed have one form."""
-        way, mu = self.way(), self.start
-        for _ in range(changes if isinstance(way, following.Following) else 0):
-            mu = way.finer(mu)
+        """The start after a number of changes."""
+        mu = self.start
+        for _ in range(changes):
+            mu = self.way().finer(mu)
         return mu
 
     def run(self, derivative: Any = None) -> Trajectory[Measure]:

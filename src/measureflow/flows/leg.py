@@ -73,6 +73,10 @@ class AbstractWay(eqx.Module):
     ) -> Trajectory[Measure]:
         """Move a measure from a start to given times, of which the first may be the start itself."""
 
+    def finer(self, mu: Any) -> Any:
+        """The measure in the next form that legs give it; None where it keeps the one it has, as on most ways."""
+        return None
+
     @abc.abstractmethod
     def coarser(self) -> "AbstractWay":
         """The way of another run, to estimate an error."""

@@ -143,6 +143,14 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
         """Whether the density is still resolved; ripples are no harm where a filter keeps them from growing."""
         return self.negative_mass <= (NEGATIVE if self.filter is None else jnp.inf)
 
+    def pieces(self) -> tuple[Float[Array, "n 2"], Float[Array, " n"]]:
+        """Points and masses midway between the nodes: a density that is even has its watershed at a node."""
+        size, dtype = len(self.grid.nodes), self.moments.dtype
+        half = jnp.asarray(self.grid.angles + np.pi / size, dtype)
+        phase = jnp.asarray(np.pi / size * np.arange(self.modes + 1), dtype)
+        waves = _complex(self.moments) * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+        return jnp.stack([jnp.cos(half), jnp.sin(half)], axis=1), jnp.fft.irfft(waves, size)
+
     def resolved(self) -> Bool[Array, ""]:
         """Whether the highest moments have decayed; a filter takes care of them where there is one."""
         return super().resolved() if self.filter is None else jnp.array(True)

@@ -31,6 +31,9 @@ NEGATIVE = 1e-3
 TAIL = 1 / 8
 """The part of all degrees whose moments tell whether the others suffice."""
 
+RESOLVED = 1e-6
+"""The highest moments of a density that is resolved, well below what parcels of it misplace; in float32 some roundings."""
+
 RIPPLE = 1e-4
 """The highest moments that are shown without a blur: their ripples are a tenth of the negative mass that ends a flow."""
 
@@ -236,6 +239,10 @@ class AbstractSpectral(AbstractDensity, AbstractHeated, AbstractMoments):
         more = [(0, 0)] * (self.moments.ndim - 1) + [(0, degree - self.degree)]
         return self._with(jnp.pad(self.moments, more))
 
+    def pieces(self) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
+        """Points and masses of a quadrature of the density."""
+        return self.nodes, self.masses
+
     @property
     def tail(self) -> Float[Array, ""]:
         """The largest moment of the highest degrees, an eighth of all: what is left out is of that size or smaller."""
@@ -243,8 +250,8 @@ class AbstractSpectral(AbstractDensity, AbstractHeated, AbstractMoments):
         return jnp.where(top, jnp.abs(self.moments), 0.0).max()
 
     def resolved(self) -> Bool[Array, ""]:
-        """Whether the highest moments have decayed to half the digits, far before anything of the density is seen to be wrong."""
-        return self.tail <= jnp.sqrt(jnp.finfo(self.moments.dtype).eps)
+        """Whether the highest moments have decayed, so that those above, which there are not, would have done so too."""
+        return self.tail <= max(RESOLVED, 100 * float(jnp.finfo(self.moments.dtype).eps))
 
     def seen(self, like: "AbstractSpectral") -> "AbstractSpectral":
         """The density as moments of the degree of another show it."""

@@ -1,7 +1,7 @@
 """Parcels: the mass of a density in pieces that go where the field takes them.
 
 No number of moments resolves a density for ever that attention gathers into clusters: they become narrower at an exponential
-rate. Pieces of the mass do. A density is cut at the nodes of a grid; each piece keeps its share and moves like a token, so the
+rate. Pieces of the mass do. A density is cut at the points of a quadrature; each piece keeps its share and moves like a token, so the
 mass stays to the last bit, nothing becomes negative, and what covectors see is the quadrature of the density carried along:
 as exact as that on the grid while the pieces lie like the mass, and exact again where they have met. What is lost is of the
 size of the mass between two pieces on either side of a watershed, where little is left when clusters are about to be narrow.
@@ -20,15 +20,12 @@ from measureflow.measures.axial import AxialDensity, folded, gegenbauer_at, meri
 from measureflow.measures.circle import CircleDensity
 from measureflow.measures.cloud import AbstractCloud
 from measureflow.measures.density import AbstractMoments, AbstractSpectral, warmed
-from measureflow.measures.sphere import SphereDensity
+from measureflow.measures.sphere import SphereDensity, harmonic_sums
 from measureflow.spaces import Euclidean, Sphere
 from measureflow.sums import AbstractEngine, Attended, Auto, Blockwise
-from measureflow.sums.harmonics import SPHERE
 
-FINER = {CircleDensity: 8, SphereDensity: 1, AxialDensity: 2}
+FINER = {CircleDensity: 8, SphereDensity: 2, AxialDensity: 4}
 """Parcels are cut on the grid of a density with so many times the moments: as many as cost no more than the density did."""
-BLOCK = 2**20
-"""Numbers held at once while moments of parcels on the sphere are summed."""
 
 
 class AbstractParcels(AbstractCloud, AbstractMoments):
@@ -68,8 +65,8 @@ class AbstractParcels(AbstractCloud, AbstractMoments):
 
     @property
     def negative_mass(self) -> Float[Array, ""]:
-        """The mass below zero of the density that is shown; the parcels themselves have none."""
-        return self.density.negative_mass
+        """None: every parcel keeps its share."""
+        return jnp.zeros(self.log_weights.shape[:-1], self.log_weights.dtype)
 
     def misplaced(self, other: AbstractMoments) -> Float[Array, ""]:
         """How far mass may be from where another measure has it: the largest difference of moments over their degree.
@@ -101,9 +98,10 @@ class CircleParcels(AbstractParcels):
 
     def lowest(self, degree: int) -> Float[Array, "2 k"]:
         """The sums of cosines and of sines of multiples of the angles."""
-        z, w = jax.lax.complex(*self.points.T), jax.lax.complex(self.weights, jnp.zeros_like(self.weights))
+        z = jax.lax.complex(*self.points.T)
         # Powers one after the other hold one row at a time, and their rounding grows like the degree only.
-        _, sums = jax.lax.scan(lambda power, _: (power * z, power.sum()), w, length=degree + 1)
+        start = self.weights.astype(z.dtype)
+        _, sums = jax.lax.scan(lambda power, _: (power * z, power.sum()), start, length=degree + 1)
         return jnp.stack([sums.real, sums.imag])
 
     def even(self) -> CircleDensity:
@@ -126,16 +124,8 @@ class SphereParcels(AbstractParcels):
         return Sphere(3)
 
     def lowest(self, degree: int) -> Float[Array, "2 l m"]:
-        """The sums of harmonics over the parcels, in blocks of them."""
-        features = 2 * (degree + 1) ** 2
-        size = max(1, min(len(self.points), BLOCK // features))
-        more = -len(self.points) % size
-        points = jnp.pad(self.points, ((0, more), (0, 0)), mode="edge").reshape(-1, size, 3)
-        weights = jnp.pad(self.weights, (0, more)).reshape(-1, size)
-        add = lambda sum, block: (sum + block[1] @ SPHERE.features(degree, block[0]), None)  # noqa: E731
-        sums, _ = jax.lax.scan(add, jnp.zeros(features, weights.dtype), (points, weights))
-        scale = jnp.sqrt(2 * jnp.arange(degree + 1, dtype=sums.dtype) + 1)
-        return scale[None, :, None] * sums.reshape(2, degree + 1, degree + 1)
+        """The sums of harmonics over the parcels."""
+        return harmonic_sums(degree, self.points, self.weights)
 
     def even(self) -> SphereDensity:
         """The uniform density on the sphere."""
@@ -185,7 +175,7 @@ class AxialParcels(AbstractParcels):
         (n, d), (z, s) = self.points.shape, self._heights()
         axes = jnp.eye(d, dtype=z.dtype)
         around = jnp.concatenate([axes[1:], -axes[1:]])
-        points = z[:, None, None] * axes[0] + s[:, None, None] * around
+        points = z[:, None, None] * axes[:1][None] + s[:, None, None] * around[None]
         share = jnp.repeat(self.weights / len(around), len(around))
         return jnp.tensordot(share, integrand(points.reshape(n * len(around), d)), axes=1)
 
@@ -205,14 +195,14 @@ class AxialParcels(AbstractParcels):
         (z, s), plane = self._heights(), meridian(self.space.dim, self.degree).half_plane
         u, shares = (jnp.asarray(part, z.dtype) for part in (plane.across, plane.shares))
         nodes = jnp.stack([jnp.repeat(z, len(u)), jnp.outer(s, u).ravel()], axis=1)
-        return nodes, (self.log_weights[:, None] + jnp.log(shares)).ravel()
+        return nodes, (self.log_weights[:, None] + jnp.log(shares)[None]).ravel()
 
 
 PARCELS = {CircleDensity: CircleParcels, SphereDensity: SphereParcels, AxialDensity: AxialParcels}
 
 
 def cut(mu: AbstractSpectral) -> AbstractParcels:
-    """A density in parcels, one for each node of a grid; what is negative gets no mass, and the whole keeps its own."""
-    fine = mu.padded(FINER[type(mu)] * mu.degree)
-    masses = jnp.maximum(fine.masses, jnp.finfo(mu.moments.dtype).tiny)
-    return PARCELS[type(mu)](fine.nodes, jnp.log(masses / masses.sum()), Auto().on(mu.space), mu.degree)
+    """A density in parcels, one for each point of a quadrature; what is negative gets no mass, and the whole keeps its own."""
+    points, masses = mu.padded(FINER[type(mu)] * mu.degree).pieces()
+    masses = jnp.maximum(masses, jnp.finfo(masses.dtype).tiny)
+    return PARCELS[type(mu)](points, jnp.log(masses / masses.sum()), Auto().on(mu.space), mu.degree)

@@ -213,3 +213,29 @@ def _legendre(degree: int, z: np.ndarray) -> np.ndarray:
             a, b = (4 * l**2 - 1) / (l**2 - m**2), ((l - 1) ** 2 - m**2) / (4 * (l - 1) ** 2 - 1)
             P[m, l] = np.sqrt(a) * (z * P[m, l - 1] - np.sqrt(b) * P[m, l - 2])
     return P
+
+
+def harmonic_sums(degree: int, points: Float[Array, "n 3"], weights: Float[Array, " n"]) -> Float[Array, "2 l m"]:
+    """The moments of weighted points of the sphere, one degree after the other so that little is held at once.
+
+    `P_lm e^{imφ} = sqrt(2l + 1) Q_lm(z) (x + iy)^m`, and with `r_lm = sqrt(l² - m²)` the recurrence is
+    `r_lm Q_lm = (2l - 1) z Q_(l-1)m - r_(l-1)m Q_(l-2)m`.
+    """
+    (x, y, z), (l, m) = points.T, np.ogrid[: degree + 1, : degree + 1]  # noqa: E741
+    root = np.sqrt(np.where(m < l, l**2 - m**2, 1))
+    ahead = np.where(m < l, (2 * l - 1) / root, 0.0)
+    behind = np.where(m < l, np.sqrt(np.maximum((l - 1) ** 2 - m**2, 0)) / root, 0.0)
+    first = np.diag(np.cumprod(np.sqrt(np.maximum(2 * m[0] - 1, 1) / np.maximum(2 * m[0], 1))))
+    turn = jax.lax.complex(x, y)
+    _, waves = jax.lax.scan(lambda wave, _: (wave * turn, wave), weights.astype(turn.dtype), length=degree + 1)
+    parts = jnp.stack([waves.real, waves.imag])
+
+    def up(carry, row):
+        (last, before), (ahead, behind, first) = carry, (part[:, None] for part in row)
+        now = ahead * z[None] * last - behind * before + first
+        return (now, last), (parts * now[None]).sum(-1)
+
+    none = jnp.zeros((degree + 1, len(z)), z.dtype)
+    rows = tuple(jnp.asarray(table, z.dtype) for table in (ahead, behind, first))
+    sums = jnp.moveaxis(jax.lax.scan(up, (none, none), rows)[1], 1, 0)
+    return sums * jnp.asarray(np.sqrt(2 * l + 1.0), z.dtype)[None]

@@ -50,7 +50,10 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "tokens left", f"{stats['tokens']}, moved by at most {stats['merge_error']:.2g} when they merged"
     if "changes" in stats:
         form = f"{stats['parcels']} parcels" if "parcels" in stats else f"{stats['degree']} moments"
-        yield "changed form", f"at t = {stats['changed_at']:.4g} to {form}; moments were then off by {stats['change_error']:.2g}"
+        yield (
+            "changed form",
+            f"at t = {stats['changed_at']:.4g} to {form}; moments were then off by {stats['change_error']:.2g}",
+        )
     if "steps" in stats:
         yield "steps", f"{stats['steps']} and {stats['rejected']} rejected"
     yield "seconds", f"{run.info['seconds']:.1f}"
