@@ -1,10 +1,10 @@
 """Parcels: the mass of a density in pieces that go where the field takes them.
 
 No number of moments resolves a density for ever that attention gathers into clusters: they become narrower at an exponential
-rate. Pieces of the mass do. A density is cut at the points of a quadrature; each piece keeps its share and moves like a token, so the
-mass stays to the last bit, nothing becomes negative, and what covectors see is the quadrature of the density carried along:
-as exact as that on the grid while the pieces lie like the mass, and exact again where they have met. What is lost is of the
-size of the mass between two pieces on either side of a watershed, where little is left when clusters are about to be narrow.
+rate. Pieces of the mass do. A density is cut at the points of a quadrature; each piece keeps its share and moves like a token,
+so the mass stays to the last bit, nothing becomes negative, and what covectors see is the quadrature of the density carried
+along: as exact as that on the grid while the pieces lie like the mass, and exact again where they have met. What is lost is of
+the size of the mass between two pieces on either side of a watershed, where little is left when clusters become narrow.
 """
 
 import abc
