@@ -120,6 +120,18 @@ def test_every_command_has_help_and_names_itself(words, capsys):
     assert f"usage: measureflow {words}" in capsys.readouterr().out
 
 
+def test_help_tells_the_usual_values_of_each_measure(capsys):
+    with pytest.raises(SystemExit):
+        main(["simulate", "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "(default: 256 for circle; 32 for sphere)" in said
+    assert "(default: 512 for cells)" in said
+    assert "(default: 3; 2 for cells, circle, gaussian, mixture)" in said
+    with pytest.raises(SystemExit):
+        main(["train", "heads", "--help"])
+    assert " for circle" not in capsys.readouterr().out  # heads are not moved as one of the measures
+
+
 @pytest.mark.parametrize("words", ["resume", "plot", "rerun", "compare", "train certify"])
 def test_a_missing_run_is_a_sentence(words, capsys):
     assert "is needed" in complaint(capsys, *words.split())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
+from measureflow.measures.parcels import cut
 
 
 def tokens(kind, space, n=9):
@@ -43,6 +44,9 @@ MEASURES = {
     "cells": lambda: mf.CircleCells(ring(2 * np.pi * np.arange(256.0) / 256)),
     "sphere": lambda: mf.SphereDensity.from_function(globe, 16),
     "axial": lambda: mf.AxialDensity.from_function(lambda z: 1 + 0.5 * z, dim=5, degree=16),
+    "parcels on the circle": lambda: cut(mf.CircleDensity.from_function(ring, 24)),
+    "parcels on the sphere": lambda: cut(mf.SphereDensity.from_function(globe, 8)),
+    "parcels about an axis": lambda: cut(mf.AxialDensity.from_function(lambda z: 1 + 0.5 * z, dim=5, degree=16)),
 }
 ROUNDING = 1e-12
 """Sums of at most some thousand terms of size one."""

@@ -66,8 +66,8 @@ def test_a_measure_has_its_own_named_arrays(run):
 
 
 def test_the_frames_are_those_of_evolve(run):
-    path = SIMULATE.job(run.config).flow.run()
-    for name, values in run.word.arrays(path.measures).items():
+    job = SIMULATE.job(run.config)
+    for name, values in job.stored(job.flow.run().measures).items():
         # Legs restart the step control, so both are within the tolerance 1e-8 of the flow, over values of order one.
         np.testing.assert_allclose(run.data[name], values, atol=1e-6)
 
@@ -111,6 +111,53 @@ def test_a_blow_up_of_a_gaussian_is_a_result_with_its_time(tmp_path):
     np.testing.assert_allclose(run.data["cov"][:, 0, 0], closed, rtol=1e-5)
     np.testing.assert_allclose(run.series["spread"].values, np.sqrt(2 * closed), rtol=1e-5)
     np.testing.assert_allclose(run.series["rank"].values, 2.0, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    """A density on the circle that collapses far beyond what its moments resolve."""
+    out = tmp_path_factory.mktemp("followed") / "run"
+    words = {"measure": "circle", "modes": 32, "time": 20.0, "frames": 6, "frames_per_leg": 3, "verify": False}
+    return mf.runs.run("simulate", **words, out=str(out))
+
+
+def test_a_density_on_the_circle_reaches_its_last_time_in_another_form(followed):
+    assert followed.ok
+    assert followed.stats["changes"] == 1
+    assert 0 < followed.stats["changed_at"] < 20
+    said = dict(followed.table.rows)["changed form"]
+    assert f"{followed.stats['parcels']} parcels" in said
+    assert "off by" in said
+
+
+def test_frames_of_a_followed_density_are_densities_in_the_form_of_the_start(followed):
+    values = followed.data["density"].values
+    assert type(followed.final) is mf.CircleDensity
+    assert followed.final.modes == 32
+    np.testing.assert_allclose(
+        values.mean(1) * 2 * np.pi, 1.0, atol=1e-13
+    )  # the mass is a moment, which no blur changes
+    assert -np.minimum(values, 0).mean(1).max() * 2 * np.pi < 1e-3  # what a flow would be ended for
+    # Clusters are shown as wide as 32 moments tell them apart, and in the places of tokens that start alike: the quantiles
+    # of the same law, whose clusters weigh what they weigh within 1/4096 and some mass of a parcel.
+    start = MEASURES["circle"].start(followed.config).quantiles(4096)
+    tokens = mf.evolve(mf.SoftmaxAttention.isotropic(2, 9.0), start, [0.0, 20.0]).final
+    angles = np.arctan2(tokens.points[:, 1], tokens.points[:, 0]) % (2 * np.pi)
+    grid = followed.data["angle"].values
+    shares = [np.mean(np.abs((angles - top + np.pi) % (2 * np.pi) - np.pi) < 0.3) for top in _tops(grid, values[-1])]
+    masses = [_around(grid, values[-1], top) for top in _tops(grid, values[-1])]
+    assert len(masses) == 4
+    np.testing.assert_allclose(masses, shares, atol=3e-3)
+
+
+def _tops(grid, values):
+    higher = (values > np.roll(values, 1)) & (values > np.roll(values, -1)) & (values > 0.25)
+    return grid[higher]
+
+
+def _around(grid, values, top):
+    near = np.abs((grid - top + np.pi) % (2 * np.pi) - np.pi) < 0.5
+    return values[near].sum() * 2 * np.pi / len(grid)
 
 
 SAME_LAW = [("gaussian", "gaussian"), ("mixture", "clusters"), ("mixture", "gaussian"), *(

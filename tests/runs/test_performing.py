@@ -34,6 +34,7 @@ KINDS = {
     "noisy circle": (
         "simulate", {"measure": "circle", "modes": 16, "frames": 6, "frames_per_leg": 2, "time": 0.5, "noise": 0.1},
     ),
+    "followed circle": ("simulate", {"measure": "circle", "modes": 16, "frames": 6, "frames_per_leg": 2, "time": 3.0}),
     "cells": ("simulate", {"measure": "cells", "cells": 32, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
     "sphere": ("simulate", {"measure": "sphere", "modes": 12, "frames": 6, "frames_per_leg": 2, "time": 0.5}),
     "axial": ("simulate", {"measure": "axial", "degree": 12, "beta": 2.0, "frames": 6, "frames_per_leg": 2, "time": 0.5}),

@@ -1,6 +1,7 @@
 """From a schema to command line options and back: tyro collects what was typed, pydantic alone judges it."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, get_origin
 
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.settings import Schema, Settings, read
-from measureflow.runs.vocabulary import TABLES
+from measureflow.runs.vocabulary import MEASURES, TABLES
 
 PICTURES = (".png", ".pdf", ".svg")
 LAST = ("use", "out", "force")
@@ -72,7 +73,9 @@ def parse_run(command: AbstractCommand, argv: list[str]) -> Settings:
 
 def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = False) -> dict[str, Any]:
     names = sorted(schema.model_fields, key=lambda name: name in LAST)
-    words = {schema.model_fields[name].alias or name: _word(name, schema.model_fields[name]) for name in names}
+    measures = MEASURES if "measure" in schema.model_fields else {}
+    fields = {name: schema.model_fields[name] for name in names}
+    words = {field.alias or name: _word(name, field, _default(name, field, measures)) for name, field in fields.items()}
     file = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
     kind: Any = TypedDict("Options", words | ({"config": Annotated[str, file]} if config else {}), total=False)  # pyright: ignore
     return tyro.cli(kind, args=argv, prog=prog, description=schema.__doc__)
@@ -88,9 +91,7 @@ def _after(argv: list[str], option: str) -> str | None:
     return None
 
 
-def _word(name: str, field: Any) -> Any:
-    usual = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
-    default = "" if usual is None or usual is False or usual == "" else f"(default: {usual})"
+def _word(name: str, field: Any, default: str) -> Any:
     help_: Any = {"help": _help(name, field).replace("%", "%%"), "help_behavior_hint": default}
     if field.annotation is bool:
         return Annotated[bool, tyro.conf.arg(**help_)]
@@ -109,6 +110,18 @@ def _help(name: str, field: Any) -> str:
     if table is None:
         return field.description
     return f"{field.description}: " + "; ".join(f"{word}, {entry.help}" for word, entry in table.items())
+
+
+def _default(name: str, field: Any, words: Mapping[str, Any]) -> str:
+    """What an option is unless given, also with those measures that have a usual value of their own."""
+    usual = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+    values = [] if usual is None or usual is False or usual == "" else [str(usual)]
+    own: dict[str, list[str]] = {}
+    for measure, word in words.items():
+        if name in word.usual and word.usual[name] != usual:
+            own.setdefault(str(word.usual[name]), []).append(measure)
+    values += [f"{value} for {', '.join(measures)}" for value, measures in own.items()]
+    return f"(default: {'; '.join(values)})" if values else ""
 
 
 def _metavar(name: str, annotation: Any) -> str:

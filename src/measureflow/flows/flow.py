@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
 from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import until
-from measureflow.flows import merging
+from measureflow.flows import following, merging
 from measureflow.flows.leg import AbstractWay, Keeping, Straight
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
@@ -29,6 +29,8 @@ from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import Measure, Trajectory
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.measures.cloud import as_key
+from measureflow.measures.density import AbstractMoments
+from measureflow.measures.parcels import AbstractParcels
 from measureflow.sums import AbstractEngine, Auto, native
 from measureflow.sums.native.pulse import Pulse, heard
 
@@ -51,6 +53,10 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
     @abc.abstractmethod
     def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""] | None:
         """How far the measure at the end may be from the exact one; None where nothing is approximated."""
+
+    def form(self, changes: int) -> Any:
+        """A measure in the form that the state has after a number of changes; its numbers mean nothing."""
+        return self.start
 
     def run(self) -> Trajectory[Measure]:
         """The whole flow in one leg."""
@@ -92,6 +98,7 @@ class Flow(AbstractFlow[Measure]):
     solver: AbstractSolver
     noise: AbstractNoise | None
     merge: float | None = eqx.field(static=True)
+    follow: bool = eqx.field(static=True)
     key: PRNGKeyArray | None
     keeping: Keeping
 
@@ -104,6 +111,7 @@ class Flow(AbstractFlow[Measure]):
         *,
         noise: AbstractNoise | None = None,
         merge: Real[ArrayLike, ""] | None = None,
+        follow: bool = False,
         key: PRNGKeyArray | int | None = None,
         engine: AbstractEngine | None = None,
         observe: Callable[[Measure], Any] | None = None,
@@ -126,6 +134,9 @@ class Flow(AbstractFlow[Measure]):
             checks.positive("merge", merge)
             merging.check(self.field, self.start, noise)
         self.merge = None if merge is None else float(np.asarray(merge))
+        if follow:
+            following.check(self.field, self.start)
+        self.follow = follow
         self.keeping = Keeping(observe is None if keep is None else keep, observe)
         self.way()  # a noise that does not fit is refused here
 
@@ -135,12 +146,18 @@ class Flow(AbstractFlow[Measure]):
         return jnp.asarray(known[i], self.times.dtype)
 
     def way(self, derivative: Any = None) -> AbstractWay:
-        """How legs are done: straight, with noise, or merging tokens on the way."""
+        """How legs are done: straight, with noise, merging tokens on the way or following a density through its forms."""
         if self.merge is not None:
             return merging.Merging(self.merge)
-        if self.noise is None:
-            return Straight(None, derivative)
-        return Straight(self.noise.method(self.start, self.times, self.solver, self.key), derivative)
+        noisy = None if self.noise is None else self.noise.method(self.start, self.times, self.solver, self.key)
+        return following.Following(noisy) if self.follow else Straight(noisy, derivative)
+
+    def form(self, changes: int) -> Any:
+        """The start after a number of changes."""
+        mu = self.start
+        for _ in range(changes):
+            mu = self.way().finer(mu)
+        return mu
 
     def run(self, derivative: Any = None) -> Trajectory[Measure]:
         """The whole flow in one leg; `derivative` as in `evolve`."""
@@ -200,6 +217,7 @@ def evolve(
     *,
     noise: AbstractNoise | None = None,
     merge: Real[ArrayLike, ""] | None = None,
+    follow: bool = False,
     key: PRNGKeyArray | int | None = None,
     engine: AbstractEngine | None = None,
     observe: Callable[[Measure], Any] | None = None,
@@ -216,6 +234,9 @@ def evolve(
       `Euler(dt)`. A measure that knows how to `diffuse` follows the Fokker-Planck equation with any solver and no key.
     - `merge`: tokens that have met within this distance go on as one weighted token; frames still show all of them.
       `stats` tell the `tokens` left and the `merge_error`, the farthest that tokens were moved, summed over the mergers.
+    - `follow`: a density goes on in another form where its moments no longer resolve it: in parcels of its mass, or with noise
+      with more moments. Frames have the form of the last one. `stats` tell the `changes`, the time `changed_at` of the last,
+      and the `change_error`, by how much moments changed and how large those were that had no room.
     - `engine`: how kernel sums are computed; the measure's own unless given.
     - `observe`: a JAX function of the measure, computed at every time; `path.observed` has its values. Frames are then kept
       only with `keep=True`, so that memory does not grow with their number. One function object compiles once: define it
@@ -226,7 +247,10 @@ def evolve(
       estimate of the error of the final state, the largest over all its numbers, into `stats["error"]`. It covers time steps,
       resolution, sums and merging; with noise it is that of one Brownian path. There is none beside a blow-up.
     """
-    flow = Flow(field, mu0, times, solver, noise=noise, merge=merge, key=key, engine=engine, observe=observe, keep=keep)
+    flow = Flow(
+        field, mu0, times, solver,
+        noise=noise, merge=merge, follow=follow, key=key, engine=engine, observe=observe, keep=keep,
+    )  # fmt: skip
     path = flow.run(derivative)
     if not verify:
         return path
@@ -318,6 +342,19 @@ def _kept(path: Trajectory[Measure]) -> Trajectory[Measure]:
 @eqx.filter_jit
 def _distance(final: Measure, other: Trajectory[Measure], gain: float) -> Float[Array, ""]:
     """How far a measure is from the end of another run, divided by a gain, and how far tokens were moved to merge."""
-    difference = largest(jax.tree.map(jnp.subtract, final, other.final))
+    difference = _difference(final, other.final)
     moved = other.costs.get("merge_error", jnp.zeros_like(difference))
     return jnp.where(other.outcome.ok, difference / gain + moved, jnp.inf)
+
+
+def _difference(mu: Measure, nu: Measure) -> Float[Array, ""]:
+    """The largest difference of all numbers; of the moments that both have, or how far mass is misplaced, where forms differ."""
+    match mu, nu:
+        case (AbstractParcels(), AbstractMoments()):
+            return mu.misplaced(nu)
+        case (AbstractMoments(), AbstractParcels()):
+            return nu.misplaced(mu)
+        case (AbstractMoments(), AbstractMoments()):
+            degree = min(mu.degree, nu.degree)
+            return jnp.abs(mu.lowest(degree) - nu.lowest(degree)).max()
+    return largest(jax.tree.map(jnp.subtract, mu, nu))

@@ -2,7 +2,8 @@
 
 A field, a measure and times in, frames and a measure out, compiled once per shape: a loop over the frames, and inside it one
 over the steps to the next. How a leg ends is decided here: by arriving, or by one of the outcomes of `trajectory`. There are
-several ways to do a leg: `Straight` solves it as it is, `merging.Merging` with fewer and fewer tokens.
+several ways to do a leg: `Straight` solves it as it is, `merging.Merging` with fewer and fewer tokens, `following.Following`
+with densities that change their form.
 """
 
 import abc
@@ -75,6 +76,10 @@ class AbstractWay(eqx.Module):
     ) -> Trajectory[Measure]:
         """Move a measure from a start to given times, of which the first may be the start itself."""
 
+    def finer(self, mu: Any) -> Any:
+        """The measure in the next form that legs give it; None where it keeps the one it has, as on most ways."""
+        return None
+
     @abc.abstractmethod
     def coarser(self) -> "AbstractWay":
         """The way of another run, to estimate an error."""
@@ -102,7 +107,7 @@ class Straight(AbstractWay):
         token: Int[Array, ""] | None = None,
     ) -> Trajectory[Measure]:
         """Solve once, landing on every time."""
-        return leg(field, mu, start, times, solver, self.method, self.derivative, keeping, token)
+        return leg(field, mu, start, times, solver, self.method, self.derivative, keeping, token=token)
 
     def coarser(self) -> "Straight":
         """The same way: what differs is the solver."""
@@ -141,11 +146,13 @@ def leg(
     method: AbstractMethod | None = None,
     derivative: Any = None,
     keeping: Keeping = FRAMES,
+    strict: bool = False,
     token: Int[Array, ""] | None = None,
 ) -> Trajectory[Measure]:
     """Move a measure from a start to given times; `times[0]` may be the start itself.
 
-    The field is seen on half-open intervals up to its jumps and to the last time. A `token` gives the steps a pulse.
+    The field is seen on half-open intervals up to its jumps and to the last time. A `strict` leg also ends where the measure
+    is no longer resolved, long before it is none any more. A `token` gives the steps a pulse.
     """
     method = solver.method() if method is None else method
     valid = _valid(mu, start, times, solver)
@@ -165,7 +172,8 @@ def leg(
         before = lambda t, mu: rate(_before(t, stops[i]), mu.settle())  # noqa: E731
         k = state.rate if carried else rate(state.t, state.mu)
         new = method.step(before, state.t, t1, state.mu, k)
-        state = _advanced(state, t1, new._replace(mu=new.mu.settle(), rate=new.rate if carried else None), solver)
+        new = new._replace(mu=new.mu.settle(), rate=new.rate if carried else None)
+        state = _advanced(state, t1, new, solver, strict)
         if token is None:
             return state
         called = beat(token, state.t, state.steps + state.rejected) & (state.halt == GOING)
@@ -185,7 +193,7 @@ def leg(
     state = State(start, mu, k if carried else None, solver.first(mu, k), zero, zero, zero, jnp.asarray(GOING))
     state, (measures, observed) = jax.lax.scan(jax.checkpoint(frame) if checkpoint else frame, state, times)
     speed = largest(state.rate if carried else rate(_before(state.t, times[-1]), state.mu))
-    kind = jnp.where(valid, _kind(state, solver, speed), INVALID)
+    kind = jnp.where(valid, _kind(state, solver, speed, strict), INVALID)
     return Trajectory(
         times=times,
         kept=measures,
@@ -213,12 +221,12 @@ def _looping(derivative: Any) -> tuple[Any, bool]:
     )
 
 
-def _advanced(state: State, t1: Float[Array, ""], new: Step, solver: AbstractSolver) -> State:
+def _advanced(state: State, t1: Float[Array, ""], new: Step, solver: AbstractSolver, strict: bool) -> State:
     """The state after a step, which is kept or to be done again with another length."""
     keep, length, stuck = solver.judge(state.t, t1, state.mu, new, state.length)
     tried = state.tried + 1
     tired = jnp.array(False) if solver.most is None else tried > solver.most
-    reasons = [stuck & new.good, stuck, tired, keep & _left(new.mu)]
+    reasons = [stuck & new.good, stuck, tired, keep & _left(new.mu, strict)]
     return State(
         jnp.where(keep, t1, state.t),
         _chosen(keep, new.mu, state.mu),
@@ -261,19 +269,23 @@ def _before(t: Float[Array, ""], end: Float[Array, ""]) -> Float[Array, ""]:
     return t - jnp.maximum(now - jnp.nextafter(end, -jnp.inf), 0)
 
 
-def _left(mu: AbstractMeasure) -> Bool[Array, ""]:
+def _left(mu: AbstractMeasure, strict: bool) -> Bool[Array, ""]:
     """Whether a measure has left the floating point numbers, or is none any more."""
     size = largest(mu)
-    return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & mu.sound())
+    return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & _sound(mu, strict))
 
 
-def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""]) -> Int[Array, ""]:
+def _sound(mu: AbstractMeasure, strict: bool) -> Bool[Array, ""]:
+    return mu.sound() & mu.resolved() if strict else mu.sound()
+
+
+def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""], strict: bool) -> Int[Array, ""]:
     size, halt = largest(state.mu), state.halt
     stuck = halt == STUCK
     # At a blow-up the speed is what the steps can no longer follow; a merely rough field has an ordinary speed.
     fast = ~(speed < (1 + size) / jnp.sqrt(jnp.finfo(size.dtype).eps))
     fixed, lost = isinstance(solver, AbstractFixedStep), jnp.isnan(speed) & jnp.isfinite(size)
-    unsound = jnp.isfinite(size) & ~state.mu.sound()
+    unsound = jnp.isfinite(size) & ~_sound(state.mu, strict)
     return jnp.select(
         [
             halt == GOING,

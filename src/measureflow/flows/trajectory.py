@@ -27,8 +27,8 @@ SENTENCES = {
     "{speed:.3g}; the field may not be smooth there.",
     OVERFLOW: "Stopped at t = {time:.10g}: the tokens left the range of floating point numbers; rescale them.",
     FAILED: "Stopped at t = {time:.10g}: the implicit solver found no solution; try `Adaptive()` or a looser tolerance.",
-    UNSOUND: "Stopped at t = {time:.10g}: the density is no longer resolved, its negative part has grown beyond rounding; "
-    "take more modes or shorter steps, or the cells that stay positive.",
+    UNSOUND: "Stopped at t = {time:.10g}: the density is no longer resolved, its negative part has grown beyond rounding. "
+    "Give it more `modes` (about an axis more `degree`) or more `noise`; without noise, `follow` takes it through.",
     UNDEFINED: "Stopped at t = {time:.10g}: the field is not a number there (NaN), though the measure is finite.",
     SPENT: "Stopped at t = {time:.10g}: too many steps to the next frame, at a speed of {speed:.3g}. Ask for an earlier time or "
     "closer frames, raise `most_steps`, or use `Stiff()` or `merge` if the motion is slow.",

@@ -9,7 +9,7 @@ it lay in a half plane, through `a_1` and the length of the rest: the scores are
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -38,7 +38,7 @@ class HalfPlane(AbstractGrid):
         s = np.sqrt(1 - z**2)
         self.nodes = np.stack([np.repeat(z, len(u)), np.outer(s, u).ravel()], axis=1)
         self.weights = np.outer(z_weights, u_weights).ravel()
-        self.shares = u_weights
+        self.across, self.shares = u, u_weights
 
 
 class Meridian(AbstractGrid):
@@ -83,6 +83,7 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
 
     tilt: Float[Array, "*frames n"] | None
     moments: Float[Array, "*frames k"]
+    finest: ClassVar[int] = 512
     dim: int = eqx.field(static=True)
 
     def __init__(self, values: npt.ArrayLike | Array, dim: int, degree: int):
@@ -127,7 +128,7 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
     @property
     def grid(self) -> Meridian:
         """The nodes along half a great circle."""
-        return meridian(self.dim, self.moments.shape[-1] - 1)
+        return meridian(self.dim, self.degree)
 
     @property
     def values(self) -> Float[Array, "*frames n"]:
@@ -141,19 +142,19 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
 
     def attend(self, covectors: Float[Array, "m d"]) -> Attended:
         """The sums in the half plane, turned back to the direction of each covector."""
-        (masses, height), (a, across) = self._tilted(), _folded(covectors)
+        (masses, height), (a, across) = self._tilted(), folded(covectors)
         plane = self.grid.half_plane
         nodes = jnp.asarray(plane.nodes, a.dtype)
         W = self._spread(masses)[:, None] * jnp.concatenate([jnp.ones_like(nodes[:, :1]), nodes], axis=1)
         shift = jax.lax.stop_gradient(jnp.linalg.norm(covectors, axis=-1))
         T = exponential_sums(plane, a, shift, W)
-        return Attended(shift + height + jnp.log(T[:, 0]), _unfolded(T[:, 1:] / T[:, :1], across))
+        return Attended(shift + height + jnp.log(T[:, 0]), unfolded(T[:, 1:] / T[:, :1], across))
 
     def ridge(
         self, kernel: Callable[[Float[Array, "*s"]], Float[Array, "*s"]], covectors: Float[Array, "m d"]
     ) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
         """The sums in the half plane for a kernel of the score."""
-        (masses, height), (a, across) = self._tilted(), _folded(covectors)
+        (masses, height), (a, across) = self._tilted(), folded(covectors)
         nodes = jnp.asarray(self.grid.half_plane.nodes, a.dtype)
         masses = jnp.exp(height) * self._spread(masses)
 
@@ -162,7 +163,7 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
             return share.sum(), share @ nodes
 
         mass, moment = Blockwise().rows(row, len(nodes), a)
-        return mass, _unfolded(moment, across)
+        return mass, unfolded(moment, across)
 
     def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
         """The quadrature over nodes all around the axis."""
@@ -222,7 +223,7 @@ def _rise(nodes: Float[Array, "n d"], velocity: Callable) -> Float[Array, " n"]:
     return v[:, 0] - nodes[:, 0] * (nodes * v).sum(-1)
 
 
-def _folded(a: Float[Array, "m d"]) -> tuple[Float[Array, "m 2"], Float[Array, "m e"]]:
+def folded(a: Float[Array, "m d"]) -> tuple[Float[Array, "m 2"], Float[Array, "m e"]]:
     """Covectors as `(a_1, |rest|)`, and the directions of the rest, zero where there is none."""
     square = (a[:, 1:] ** 2).sum(-1)
     some = square > 0
@@ -230,7 +231,8 @@ def _folded(a: Float[Array, "m d"]) -> tuple[Float[Array, "m 2"], Float[Array, "
     return jnp.stack([a[:, 0], jnp.where(some, length, 0.0)], axis=1), a[:, 1:] / length[:, None]
 
 
-def _unfolded(pairs: Float[Array, "m 2"], across: Float[Array, "m e"]) -> Float[Array, "m d"]:
+def unfolded(pairs: Float[Array, "m 2"], across: Float[Array, "m e"]) -> Float[Array, "m d"]:
+    """Vectors of the half plane turned back to directions across the axis."""
     return jnp.concatenate([pairs[:, :1], pairs[:, 1:] * across], axis=1)
 
 
@@ -258,3 +260,16 @@ def gegenbauer(dim: int, degree: int, z: np.ndarray) -> tuple[np.ndarray, np.nda
         before = (b[k - 1] * p[k - 1], b[k - 1] * q[k - 1]) if k else (0.0, 0.0)
         p[k + 1], q[k + 1] = (z * p[k] - before[0]) / b[k], (p[k] + z * q[k] - before[1]) / b[k]
     return p, q
+
+
+def gegenbauer_at(dim: int, degree: int, z: Float[Array, " n"]) -> Float[Array, "k n"]:
+    """The polynomials `p_k` at heights that may be traced."""
+    b = jnp.asarray(_recurrence(dim, max(degree, 1)), z.dtype)
+
+    def up(carry, row):
+        (last, now), (below, above) = carry, row
+        return (now, (z * now - below * last) / above), now
+
+    below = jnp.concatenate([jnp.zeros(1, b.dtype), b])
+    rows = below[: degree + 1], jnp.append(b, b[-1:])[: degree + 1]  # what comes after the last is not used
+    return jax.lax.scan(up, (jnp.zeros_like(z), jnp.ones_like(z)), rows)[1]

@@ -102,6 +102,10 @@ class AbstractMeasure(eqx.Module):
         """Whether the numbers still stand for a measure; a flow ends when they do not."""
         return jnp.array(True)
 
+    def resolved(self) -> Bool[Array, ""]:
+        """Whether the numbers still tell all there is to tell; a flow that is followed changes their form when they do not."""
+        return jnp.array(True)
+
 
 class AbstractDiffusive(AbstractMeasure):
     """A measure that knows its rate under noise, the Fokker-Planck equation."""

@@ -8,7 +8,7 @@ band-limited functions do not alias. `CircleCells` keeps averages over cells ins
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -69,6 +69,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
 
     tilt: Float[Array, "*frames n"] | None
     moments: Float[Array, "*frames 2 k"]
+    finest: ClassVar[int] = 4096
     filter: int | None = eqx.field(static=True)
 
     def __init__(self, values: npt.ArrayLike | Array, filter: int | None = None):
@@ -103,7 +104,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
     @property
     def modes(self) -> int:
         """The number of moments above the mass."""
-        return self.moments.shape[-1] - 1
+        return self.degree
 
     @property
     def space(self) -> Sphere:
@@ -141,6 +142,18 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
     def sound(self) -> Bool[Array, ""]:
         """Whether the density is still resolved; ripples are no harm where a filter keeps them from growing."""
         return self.negative_mass <= (NEGATIVE if self.filter is None else jnp.inf)
+
+    def pieces(self) -> tuple[Float[Array, "n 2"], Float[Array, " n"]]:
+        """Points and masses midway between the nodes: a density that is even has its watershed at a node."""
+        size, dtype = len(self.grid.nodes), self.moments.dtype
+        half = jnp.asarray(self.grid.angles + np.pi / size, dtype)
+        phase = jnp.asarray(np.pi / size * np.arange(self.modes + 1), dtype)
+        waves = _complex(self.moments) * jax.lax.complex(jnp.cos(phase), jnp.sin(phase))
+        return jnp.stack([jnp.cos(half), jnp.sin(half)], axis=1), jnp.fft.irfft(waves, size)
+
+    def resolved(self) -> Bool[Array, ""]:
+        """Whether the highest moments have decayed; a filter takes care of them where there is one."""
+        return super().resolved() if self.filter is None else jnp.array(True)
 
     def quantiles(self, n: int) -> Particles:
         """Equally weighted tokens that divide the mass evenly: closer to the density than a sample, by far."""

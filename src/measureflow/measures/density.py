@@ -28,6 +28,15 @@ MASS_TOLERANCE = 1e-6
 NEGATIVE = 1e-3
 """The negative mass at which a density is no longer one: far above what resolved runs show, and far below nonsense."""
 
+TAIL = 1 / 8
+"""The part of all degrees whose moments tell whether the others suffice."""
+
+RESOLVED = 1e-6
+"""The highest moments of a density that is resolved, well below what parcels of it misplace; in float32 some roundings."""
+
+RIPPLE = 1e-4
+"""The highest moments that are shown without a blur: their ripples are a tenth of the negative mass that ends a flow."""
+
 
 class AbstractGrid:
     """Nodes of a quadrature in the unit ball, `(n, d)`, and their weights."""
@@ -163,10 +172,31 @@ class AbstractDensity(AbstractMeasure):
         return self.masses * jnp.exp(self.tilt - top), top
 
 
-class AbstractSpectral(AbstractDensity, AbstractHeated):
+class AbstractMoments(AbstractMeasure):
+    """A measure that is known by moments, whether they are its numbers or are made of them.
+
+    So a density and the parcels that it went on as can be told apart by the same numbers.
+    """
+
+    degree: eqx.AbstractVar[int]
+    """The highest degree of its moments."""
+
+    @abc.abstractmethod
+    def lowest(self, degree: int) -> Float[Array, "*_"]:
+        """The moments up to a degree."""
+
+
+class AbstractSpectral(AbstractDensity, AbstractHeated, AbstractMoments):
     """A density through its moments against functions that the heat equation only scales."""
 
     moments: eqx.AbstractVar[Float[Array, "*frames _"]]
+    finest: eqx.AbstractClassVar[int]
+    """The degree up to which `finer` goes: beyond it a step takes too long, or a table too much memory."""
+
+    @property
+    def degree(self) -> int:
+        """The highest degree of the moments."""
+        return self.moments.shape[-1] - 1
 
     @property
     @abc.abstractmethod
@@ -198,14 +228,52 @@ class AbstractSpectral(AbstractDensity, AbstractHeated):
 
     def coarser(self) -> "AbstractSpectral | None":
         """The density with a quarter of its moments less; None where only the mass would be left."""
-        keep = 1 + 3 * (self.moments.shape[-1] - 1) // 4
-        return None if keep < 2 else self._with(self._lowest(keep))
+        keep = 3 * self.degree // 4
+        return None if keep < 1 else self._with(self.lowest(keep))
 
-    def _lowest(self, count: int) -> Float[Array, "*_"]:
-        return self.moments[..., :count]
+    def finer(self) -> "AbstractSpectral | None":
+        """The same density with room for twice as many moments; None where those would be too many."""
+        return None if 2 * self.degree > self.finest else self.padded(2 * self.degree)
+
+    def lowest(self, degree: int) -> Float[Array, "*_"]:
+        """The moments up to a degree, of those that there are."""
+        return self.moments[..., : degree + 1]
+
+    def padded(self, degree: int) -> "AbstractSpectral":
+        """The same density with moments up to a higher degree, which are zero."""
+        more = [(0, 0)] * (self.moments.ndim - 1) + [(0, degree - self.degree)]
+        return self._with(jnp.pad(self.moments, more))
+
+    def pieces(self) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
+        """Points and masses of a quadrature of the density."""
+        return self.nodes, self.masses
+
+    @property
+    def tail(self) -> Float[Array, ""]:
+        """The largest moment of the highest degrees, an eighth of all: what is left out is of that size or smaller."""
+        top = self.eigenvalues >= (1 - TAIL) ** 2 * self.eigenvalues.max()
+        return jnp.where(top, jnp.abs(self.moments), 0.0).max()
+
+    def resolved(self) -> Bool[Array, ""]:
+        """Whether the highest moments have decayed, so that those above, which there are not, would have done so too."""
+        return self.tail <= max(RESOLVED, 100 * float(jnp.finfo(self.moments.dtype).eps))
+
+    def seen(self, like: "AbstractSpectral") -> "AbstractSpectral":
+        """The density as moments of the degree of another show it."""
+        return warmed(like, self.lowest(like.degree))
 
     def _with(self, moments: Float[Array, "*_"]) -> "AbstractSpectral":
         return eqx.tree_at(lambda mu: mu.moments, self, moments)
+
+
+def warmed(like: AbstractSpectral, moments: Float[Array, "*_"]) -> AbstractSpectral:
+    """The density of given moments, blurred by the heat equation for as long as its highest ones would make it ripple.
+
+    It is not blurred at all while they are below a bound, so that what is shown changes steadily when a density loses its
+    resolution. A cluster is shown as a bump about as wide as the shortest wave.
+    """
+    sharp = like._with(moments)
+    return sharp.heat(jnp.log(jnp.maximum(sharp.tail / RIPPLE, 1.0)) / sharp.eigenvalues.max())
 
 
 def check_density(values: Array, mass: Array) -> None:

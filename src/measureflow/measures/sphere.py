@@ -10,8 +10,9 @@ with scores `beta <x, y>` costs two transforms.
 
 import functools
 from collections.abc import Callable
-from typing import final
+from typing import ClassVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +102,7 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
 
     tilt: Float[Array, "*frames n"] | None
     moments: Float[Array, "*frames 2 l m"]
+    finest: ClassVar[int] = 64
 
     def __init__(self, values: ArrayLike | Array, degree: int):
         values, grid = checks.floating(values), globe(degree)
@@ -126,11 +128,6 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         For example `SphereDensity.from_function(lambda x: (1 + x[:, 0]) / (4 * jnp.pi), 8)`.
         """
         return SphereDensity(density(jnp.asarray(globe(degree).nodes, float)), degree)
-
-    @property
-    def degree(self) -> int:
-        """The highest degree of the harmonics."""
-        return self.moments.shape[-1] - 1
 
     @property
     def space(self) -> Sphere:
@@ -184,8 +181,18 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         s = jnp.sqrt(1 - z**2)
         return Particles(self.space, jnp.stack([s * jnp.cos(phi), s * jnp.sin(phi), z], axis=1)).settle()
 
-    def _lowest(self, count: int) -> Float[Array, "*frames 2 l m"]:
-        return self.moments[..., :count, :count]
+    def lowest(self, degree: int) -> Float[Array, "*frames 2 l m"]:
+        """The moments up to a degree, and so up to that order."""
+        return self.moments[..., : degree + 1, : degree + 1]
+
+    def padded(self, degree: int) -> "SphereDensity":
+        """The same density with moments up to a higher degree and order, which are zero."""
+        more = degree - self.degree
+        return eqx.tree_at(
+            lambda mu: mu.moments,
+            self,
+            jnp.pad(self.moments, [(0, 0)] * (self.moments.ndim - 2) + [(0, more), (0, more)]),
+        )
 
     @property
     def eigenvalues(self) -> Float[Array, "1 l 1"]:
@@ -206,3 +213,29 @@ def _legendre(degree: int, z: np.ndarray) -> np.ndarray:
             a, b = (4 * l**2 - 1) / (l**2 - m**2), ((l - 1) ** 2 - m**2) / (4 * (l - 1) ** 2 - 1)
             P[m, l] = np.sqrt(a) * (z * P[m, l - 1] - np.sqrt(b) * P[m, l - 2])
     return P
+
+
+def harmonic_sums(degree: int, points: Float[Array, "n 3"], weights: Float[Array, " n"]) -> Float[Array, "2 l m"]:
+    """The moments of weighted points of the sphere, one degree after the other so that little is held at once.
+
+    `P_lm e^{imφ} = sqrt(2l + 1) Q_lm(z) (x + iy)^m`, and with `r_lm = sqrt(l² - m²)` the recurrence is
+    `r_lm Q_lm = (2l - 1) z Q_(l-1)m - r_(l-1)m Q_(l-2)m`.
+    """
+    (x, y, z), (l, m) = points.T, np.ogrid[: degree + 1, : degree + 1]  # noqa: E741
+    root = np.sqrt(np.where(m < l, l**2 - m**2, 1))
+    ahead = np.where(m < l, (2 * l - 1) / root, 0.0)
+    behind = np.where(m < l, np.sqrt(np.maximum((l - 1) ** 2 - m**2, 0)) / root, 0.0)
+    first = np.diag(np.cumprod(np.sqrt(np.maximum(2 * m[0] - 1, 1) / np.maximum(2 * m[0], 1))))
+    turn = jax.lax.complex(x, y)
+    _, waves = jax.lax.scan(lambda wave, _: (wave * turn, wave), weights.astype(turn.dtype), length=degree + 1)
+    parts = jnp.stack([waves.real, waves.imag])
+
+    def up(carry, row):
+        (last, before), (ahead, behind, first) = carry, (part[:, None] for part in row)
+        now = ahead * z[None] * last - behind * before + first
+        return (now, last), (parts * now[None]).sum(-1)
+
+    none = jnp.zeros((degree + 1, len(z)), z.dtype)
+    rows = tuple(jnp.asarray(table, z.dtype) for table in (ahead, behind, first))
+    sums = jnp.moveaxis(jax.lax.scan(up, (none, none), rows)[1], 1, 0)
+    return sums * jnp.asarray(np.sqrt(2 * l + 1.0), z.dtype)[None]

@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from measureflow.runs.measures.base import AbstractMeasureWord, Arrays, Look, Rules
+from measureflow.runs.words import Option
 
 if TYPE_CHECKING:
     from measureflow.runs.reading import Run
     from measureflow.runs.series import Series
     from measureflow.runs.simulation import Simulation
+
+
+FOLLOW = {"follow": Option(bool, True, "a density goes on in another form where its moments no longer resolve it")}
 
 
 class AbstractDensityWord(AbstractMeasureWord):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from measureflow.flows import AbstractFlow, Trajectory, precision
@@ -21,6 +23,9 @@ from measureflow.runs.settings import Settings
 Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays stored beside the frames, each with the names of its dimensions."""
 
+
+ADDED = ("steps", "rejected", "changes", "change_error")
+"""What adds up over legs."""
 
 RUNNING = "Running."
 """The outcome of a run that has none yet."""
@@ -50,7 +55,7 @@ class State:
         """Take in a leg."""
         self.mu, self.frames, self.time = path.final, self.frames + len(path), float(path.outcome.time)
         self.series = {name: float(column[-1]) for name, column in values.items() if len(column)} or self.series
-        totals = {name: self.stats.get(name, 0) + path.stats[name] for name in ("steps", "rejected")}
+        totals = {name: self.stats.get(name, 0) + path.stats[name] for name in ADDED if name in path.stats}
         self.stats |= path.stats | totals
         self.outcome, self.ok = str(path.outcome), bool(path.outcome.ok)
 
@@ -108,9 +113,25 @@ class Job:
         """The values of all series on measures with a leading axis over frames."""
         return watch(self.series, times, measures)
 
+    def stored(self, measures: Any) -> dict[str, np.ndarray]:
+        """The arrays of frames; measures that have changed their form are shown in that of the start."""
+        start = self.flow.start
+        if jax.tree.structure(measures) != jax.tree.structure(start) or _shapes(measures, 1) != _shapes(start, 0):
+            measures = _as_seen(measures, start)
+        return {name: np.asarray(array) for name, array in self.word.arrays(measures).items()}
+
     def layout(self) -> dict[str, dict[str, int]]:
         """The arrays of a frame, each with the names and sizes of its dimensions."""
         start = self.word.arrays(self.flow.start)
         return {
             name: dict(zip(names, np.shape(start[name]), strict=True)) for name, names in self.word.dimensions.items()
         }
+
+
+def _shapes(tree: Any, leading: int) -> list[tuple[int, ...]]:
+    return [leaf.shape[leading:] for leaf in jax.tree.leaves(tree)]
+
+
+@eqx.filter_jit
+def _as_seen(measures: Any, like: Any) -> Any:
+    return jax.lax.map(lambda mu: mu.seen(like), measures)

@@ -103,8 +103,8 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
         if state.ok and (reason := job.stop(state)) is not None:
             state.outcome, state.ok = reason, False
         if len(path):
-            frames = {name: np.asarray(array) for name, array in job.word.arrays(path.measures).items()}
-            folder.append(np.asarray(path.times), frames | values, path.final, _so_far(job, state))
+            frames = job.stored(path.measures) | values
+            folder.append(np.asarray(path.times), frames, path.final, _so_far(job, state))
         watch(job, state)
         if not state.ok:
             return
@@ -167,7 +167,8 @@ def _reopened(job: Job, path: Path) -> tuple[RunFolder, State, dict[str, Any]]:
     folder = RunFolder.reopen(path, job.frames_per_leg)
     state = State(job.flow.start)
     if folder.frames:
-        state.mu, state.frames, state.time = folder.state(job.flow.start), folder.frames, float(run.times[-1])
+        form = job.flow.form(committed(path)["stats"].get("changes", 0))
+        state.mu, state.frames, state.time = folder.state(form), folder.frames, float(run.times[-1])
         state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
     known = run.info if run.info["finished"] else committed(path)
     state.stats, state.seconds = dict(known["stats"]), known["seconds"]

@@ -41,6 +41,12 @@ def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
         yield "marginal error", f"{stats['marginal_error']:.2g} of the Sinkhorn kernel"
     if "tokens" in stats:
         yield "tokens left", f"{stats['tokens']}, moved by at most {stats['merge_error']:.2g} when they merged"
+    if "changes" in stats:
+        form = f"{stats['parcels']} parcels" if "parcels" in stats else f"{stats['degree']} moments"
+        yield (
+            "changed form",
+            f"at t = {stats['changed_at']:.4g} to {form}; moments were then off by {stats['change_error']:.2g}",
+        )
     if "steps" in stats:
         yield "steps", f"{stats['steps']} and {stats['rejected']} rejected"
     if "seconds" in run.info:

@@ -78,6 +78,7 @@ def _flow(config: Simulation, field, start: AbstractMeasure) -> AbstractFlow:
         SOLVERS.choose(config).build(config),
         noise=noise,
         merge=config.merge,
+        follow=config.follow and "follow" in MEASURES.choose(config).brings,
         key=key,
         engine=engine,
     )

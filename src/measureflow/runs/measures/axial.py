@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import PositiveInt
 
-from measureflow.runs.densities import AbstractDensityWord, values_in
+from measureflow.runs.densities import FOLLOW, AbstractDensityWord, values_in
 from measureflow.runs.measures.base import Arrays, Rules
 from measureflow.runs.words import Option
 
@@ -21,7 +21,7 @@ class AxialWord(AbstractDensityWord):
     help = "a density on a sphere about an axis"
     kind = "measureflow.measures:AxialDensity"
     dimensions = {"density": ("height",)}
-    brings = {"degree": Option(PositiveInt, 64, "degree of a density about an axis")}
+    brings = {"degree": Option(PositiveInt, 64, "degree of a density about an axis")} | FOLLOW
     usual = {"init": "tilted"}
     sizes = ("degree",)
 
@@ -59,7 +59,7 @@ class AxialWord(AbstractDensityWord):
 
     def facts(self, mu: "AxialDensity") -> dict[str, Any]:
         """The dimension and the degree."""
-        return {"dim": mu.dim, "degree": mu.moments.shape[-1] - 1}
+        return {"dim": mu.dim, "degree": mu.degree}
 
     def restored(self, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> "AxialDensity":
         """The density of one frame, also if it has become negative somewhere."""

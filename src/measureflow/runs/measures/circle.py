@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import PositiveInt
 
-from measureflow.runs.densities import AbstractRing, values_in
+from measureflow.runs.densities import FOLLOW, AbstractRing, values_in
 from measureflow.runs.measures.base import Rules
 from measureflow.runs.words import Option
 
@@ -19,7 +19,9 @@ class CircleWord(AbstractRing):
 
     help = "a density on the circle by its moments"
     kind = "measureflow.measures:CircleDensity"
-    brings = {"modes": Option(PositiveInt | None, None, "moments of a density on the circle, or degree on a sphere")}
+    brings = {
+        "modes": Option(PositiveInt | None, None, "moments of a density on the circle, or degree on a sphere")
+    } | FOLLOW
     usual = {"dim": 2, "init": "ripples", "modes": 256}
     in_file = ("modes",)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LEAST, SQUARES, CUBES = 6e7, 2e4, 10.0
 """Numbers held at once: runs of degree 64 and 128 took 1.2 and 3.1 GB."""
+FINEST = 64
+"""The degree up to which a density is followed under noise."""
 
 
 class SphereWord(AbstractDensityWord):
@@ -36,7 +38,8 @@ class SphereWord(AbstractDensityWord):
 
     def numbers(self, config: "Simulation") -> float:
         """Frames and stages, like the square of the degree, and tables of harmonics in every program, like its cube."""
-        return LEAST + SQUARES * config.modes**2.0 + CUBES * config.modes**3.0
+        modes = max(config.modes, FINEST) if config.follow and config.noise is not None else config.modes
+        return LEAST + SQUARES * modes**2.0 + CUBES * modes**3.0
 
     def start(self, config: "Simulation") -> "SphereDensity":
         """The density of a law, or that of a file."""
