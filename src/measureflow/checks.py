@@ -3,7 +3,9 @@
 Shapes are known while JAX traces and are always checked; values are checked only when they are there to look at.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -71,6 +73,40 @@ def shaped(name: str, value, shape: Sequence[int | str], remedy: str = "") -> No
     if len(got) != len(shape) or any(isinstance(want, int) and want != g for want, g in zip(shape, got, strict=True)):
         wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
         raise ValueError(f"`{name}` must have shape {wanted}; got {got}.{' ' + remedy if remedy else ''}")
+
+
+def rows(values: Array, n: int) -> Array:
+    """Values of a function of a batch of points, refused if there is not one for each point."""
+    if jnp.ndim(values) == 0 or values.shape[0] != n:
+        raise ValueError(
+            f"`integrand` is given all {n} points as rows, and must give a value for each; got shape {jnp.shape(values)}. "
+            "`expect` takes functions of one point."
+        )
+    return values
+
+
+class SizeError(ValueError):
+    """Something was given points with another number of coordinates than it has matrices for."""
+
+
+def sized(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that says whose sizes do not agree, where JAX would speak of contracting dimensions."""
+
+    @functools.wraps(call)
+    def speaking(self, *arguments, **options):
+        try:
+            return call(self, *arguments, **options)
+        except TypeError as error:
+            if "contracting dimensions" not in str(error):
+                raise
+            given = next((np.shape(one) for one in jax.tree.leaves(arguments) if np.ndim(one) == 2), ())
+            own = [np.shape(one) for one in jax.tree.leaves(self, is_leaf=lambda part: hasattr(part, "shape"))]
+            shapes = ", ".join(str(shape) for shape in own if len(shape) >= 2)
+            raise SizeError(
+                f"`{type(self).__name__}` has matrices of shape {shapes}, which do not fit points of shape {given}."
+            ) from None
+
+    return speaking
 
 
 def symmetric(name: str, value) -> None:

@@ -25,10 +25,10 @@ def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
     return exact
 
 
-def keep(kind: type, *methods: str) -> None:
-    """Give full precision to the methods of a class that it defines itself."""
+def keep(kind: type, *methods: str, around: Callable[[Any], Any] = lambda method: method) -> None:
+    """Give full precision to the methods of a class that it defines itself, and put something `around` them."""
     for name in set(methods) & set(vars(kind)):
-        setattr(kind, name, exactly(vars(kind)[name]))
+        setattr(kind, name, around(exactly(vars(kind)[name])))
 
 
 def keep_all(names: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import diffrax as dfx
@@ -574,3 +576,60 @@ def test_an_interruption_is_heard_while_a_flow_runs():
     with pytest.raises(KeyboardInterrupt):
         evolve(1e4)
     assert evolve(0.06).outcome.ok
+
+
+SPOKEN = {
+    "other sizes": (lambda mu, f: mf.SoftmaxAttention.isotropic(4)(0.0, mu.points, mu), r"shape \(4, 4\), \(4, 4\)"),
+    "an energy of other sizes": (lambda mu, f: mf.BilinearEnergy(np.eye(4))(mu), "do not fit points of shape"),
+    "beta alone": (lambda mu, f: mf.SoftmaxAttention(beta=1.0), r"write `SoftmaxAttention.isotropic\(dim, beta\)`"),
+    "one point": (lambda mu, f: mu.integrate(lambda x: x[0] ** 2), "`expect` takes functions of one point"),
+    "a host function observed": (lambda mu, f: mf.evolve(f, mu, [0.0, 1.0], observe=on_host), "use `path.map`"),
+    "a host function traced": (
+        lambda mu, f: jax.jit(lambda b: mf.evolve(b * f, mu, [0.0, 1.0]).map(on_host))(1.0),
+        "looks at numbers, which are not there",
+    ),
+    "reverse twice": (
+        lambda mu, f: jax.grad(jax.grad(lambda b: mf.evolve(b * f, mu, [0.0, 1.0]).final.points[0, 0]))(1.0),
+        "Reverse mode over reverse mode",
+    ),
+}
+
+
+def on_host(mu):
+    return len(mf.diagnostics.clusters(mu, 0.1).sizes)
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_what_cannot_be_gets_a_sentence(name):
+    call, sentence = SPOKEN[name]
+    with pytest.raises((TypeError, ValueError, RuntimeError), match=sentence):
+        call(mf.Particles.iid(mf.Sphere(3), 4, key=0), mf.SoftmaxAttention.isotropic(3, 2.0))
+
+
+def test_arguments_of_another_kind_get_a_sentence_without_checks_of_types():
+    script = """
+import measureflow as mf
+mu, f = mf.Particles.iid(mf.Sphere(3), 4, key=0), mf.SoftmaxAttention.isotropic(3, 2.0)
+calls = (
+    lambda: mf.evolve(mu, f, [0.0, 1.0]),
+    lambda: mf.evolve(f, mu, [0.0, 1.0], "euler"),
+    lambda: mf.evolve(f, mu, [0.0, 1.0], noise=0.1),
+    lambda: mf.layers(mu, f, 3),
+)
+for call in calls:
+    try:
+        call()
+    except TypeError as error:
+        print(error)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    wanted = (
+        "The field comes first",
+        "`solver` must be a solver such as",
+        "`noise` must be a noise",
+        "The field comes first",
+    )
+    assert len(said) == len(wanted)
+    assert all(line.startswith(word) for line, word in zip(said, wanted, strict=True))

@@ -1,9 +1,11 @@
 """One schema judges words and files, and says everything that is wrong at once."""
 
+import jax
 import numpy as np
 import pytest
 
-from measureflow.runs import InputError
+import measureflow as mf
+from measureflow.runs import InputError, precise
 from measureflow.runs.commands import command
 
 SIMULATE = command("simulate")
@@ -235,3 +237,16 @@ def test_a_law_by_its_height_has_the_mean_of_its_density():
     start = flow(init="tilted", dim=3, n=40_000, seed=3).start
     # The density 1 + z/2 has mean height 1/6; four standard errors of a height of variance 1/3.
     assert abs(float(start.points[:, 0].mean()) - 1 / 6) < 4 * (1 / 3 / 40_000) ** 0.5
+
+
+def test_one_seed_gives_the_same_tokens_in_both_precisions_and_float32_is_told(tmp_path):
+    words = {"n": 6, "time": 0.1, "frames": 2, "verify": False}
+    double = mf.runs.run("simulate", out=str(tmp_path / "double"), **words)
+    precise._say_once.cache_clear()
+    with jax.enable_x64(False), pytest.warns(UserWarning, match="computes in float32"):
+        single = mf.runs.run("simulate", out=str(tmp_path / "single"), **words)
+    assert (single.info["precision"], double.info["precision"]) == ("float32", "float64")
+    assert single.points.dtype == np.float32
+    # Rounding to float32 at the start; at the end its tolerance of 1e-5.
+    np.testing.assert_allclose(single.points[0], double.points[0], atol=1e-7)
+    np.testing.assert_allclose(single.points[-1], double.points[-1], atol=1e-4)

@@ -18,7 +18,7 @@ class AbstractEnergy(eqx.Module):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        precision.keep(cls, "__call__", "variation")
+        precision.keep(cls, "__call__", "variation", around=checks.sized)
 
     @abc.abstractmethod
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:

@@ -6,7 +6,7 @@ measure. Kernels that are not exponential go through `mu.ridge`.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -28,6 +28,14 @@ def _scalar(number: Real[ArrayLike, ""]) -> Float[Array, ""]:
 
 class AbstractSelfAttention(AbstractField):
     """Attention of any kind. Each class must declare `exponential`: True if it sees the measure through `attend` alone."""
+
+    def __new__(cls, *arguments: Any, **options: Any):
+        """Say how to get what `beta` alone describes."""
+        if "beta" in options and hasattr(cls, "isotropic"):
+            raise TypeError(
+                f"`{cls.__name__}` takes matrices; for scores `beta <x, y>` write `{cls.__name__}.isotropic(dim, beta)`."
+            )
+        return super().__new__(cls)
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)

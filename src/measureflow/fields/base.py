@@ -30,7 +30,7 @@ class AbstractField(eqx.Module):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        precision.keep(cls, "__call__", "parts")
+        precision.keep(cls, "__call__", "parts", around=checks.sized)
 
     @abc.abstractmethod
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Real
 from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import at_layer
-from measureflow.flows.flow import AbstractFlow, in_precision_of
+from measureflow.flows.flow import AbstractFlow, check_kinds, in_precision_of
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
 from measureflow.measures import AbstractCloud
@@ -38,6 +38,7 @@ class Layers(AbstractFlow[Measure]):
     step: Float[Array, ""]
 
     def __init__(self, field: AbstractField, start: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0):
+        check_kinds(field, start, None, "layers(field, mu0, depth)")
         if depth < 1:
             raise ValueError(f"`depth` must be at least 1; got {depth}.")
         checks.positive("step", step)

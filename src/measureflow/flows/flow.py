@@ -117,7 +117,7 @@ class Flow(AbstractFlow[Measure]):
         observe: Callable[[Measure], Any] | None = None,
         keep: bool | None = None,
     ):
-        _check_kinds(field, start, noise)
+        check_kinds(field, start, noise)
         dtype = precision(start)
         self.times = jnp.asarray(times, dtype)
         if self.times.ndim != 1 or len(self.times) < 2:
@@ -183,6 +183,7 @@ class Flow(AbstractFlow[Measure]):
             token = None if pulse is None else pulse.token
             return way.leg(self.field, mu, start, times, self.solver, self.keeping, token)
         except (TypeError, ValueError):
+            _check_observe(self.keeping, mu)
             if isinstance(mu, AbstractCloud):
                 _check_fit(self.field, mu, start)
             raise
@@ -274,16 +275,27 @@ def _arrived(path: Trajectory[Measure]) -> Trajectory[Measure]:
     return path
 
 
-def _check_kinds(field: Any, start: Any, noise: Any) -> None:
+def check_kinds(field: Any, start: Any, noise: Any, called: str = "evolve(field, mu0, times)") -> None:
     """Refuse arguments that are something else, with a word on what they should be."""
     if isinstance(field, AbstractMeasure) and isinstance(start, AbstractField):
-        raise TypeError("The field comes first and the measure second: `evolve(field, mu0, times)`.")
+        raise TypeError(f"The field comes first and the measure second: `{called}`.")
     if not isinstance(field, AbstractField):
         raise TypeError(f"`field` must be a field, such as `SoftmaxAttention.isotropic(3)`; got {field!r}.")
     if not isinstance(start, AbstractMeasure):
         raise TypeError(f"`mu0` must be a measure, such as `Particles(space, points)`; got {type(start).__name__}.")
     if noise is not None and not isinstance(noise, AbstractNoise):
         raise TypeError(f"`noise` must be a noise, such as `Langevin(0.1)`; got {noise!r}.")
+
+
+def _check_observe(keeping: Keeping, mu: AbstractMeasure) -> None:
+    """Say so if it is what observes that cannot be compiled."""
+    try:
+        jax.eval_shape(keeping, mu)
+    except jax.errors.JAXTypeError:
+        raise ValueError(
+            "`observe` is computed while the flow runs, so it must be made of JAX operations; this one looks at numbers. Keep "
+            "the frames and use `path.map`."
+        ) from None
 
 
 def _check_end(field: AbstractField, times: Float[Array, " k"]) -> None:

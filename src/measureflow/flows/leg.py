@@ -42,6 +42,10 @@ from measureflow.sums.native.pulse import beat
 
 CHECKPOINTS = 32
 """Snapshots kept by reverse mode: memory of that many states, work repeated about twice."""
+TWICE = (
+    "Reverse mode over reverse mode does not pass through a flow. Take forward mode over it, `jax.hessian` or "
+    "`jax.jacfwd(jax.grad(f))`, or forward mode twice with `derivative=diffrax.ForwardMode()`."
+)
 OUTSIDE = 1e-6
 """How far a measure may be from its space when it starts, relative to its size: float32 rounding passes."""
 
@@ -154,10 +158,13 @@ def leg(
     The field is seen on half-open intervals up to its jumps and to the last time. A `strict` leg also ends where the measure
     is no longer resolved, long before it is none any more. A `token` gives the steps a pulse.
     """
+    loop, checkpoint = (jax.lax.while_loop, False) if token is not None else _looping(derivative)
+    if checkpoint:
+        numbers, rest = eqx.partition((field, mu, start, times), eqx.is_inexact_array)
+        field, mu, start, times = eqx.combine(_once(numbers), rest)
     method = solver.method() if method is None else method
     valid = _valid(mu, start, times, solver)
     times = jnp.where(valid, times, start)  # else there is nothing to solve
-    loop, checkpoint = (jax.lax.while_loop, False) if token is not None else _looping(derivative)
     breaks = jumps(field).astype(times.dtype)
     stops = jnp.concatenate([start[None], times])
     stops = jnp.sort(jnp.concatenate([stops, breaks])) if len(breaks) else stops
@@ -219,6 +226,19 @@ def _looping(derivative: Any) -> tuple[Any, bool]:
     raise TypeError(
         f"`derivative` must be `diffrax.ForwardMode()` or `diffrax.RecursiveCheckpointAdjoint(...)`; got {derivative!r}."
     )
+
+
+@jax.custom_vjp
+def _once(numbers: Any) -> Any:
+    """The same, with a sentence for those who differentiate it in reverse twice."""
+    return numbers
+
+
+def _back(_: None, cotangent: Any) -> tuple[Any]:
+    return (jax.tree.map(lambda leaf: eqxi.nondifferentiable_backward(leaf, msg=TWICE), cotangent),)
+
+
+_once.defvjp(lambda numbers: (numbers, None), _back)
 
 
 def _advanced(state: State, t1: Float[Array, ""], new: Step, solver: AbstractSolver, strict: bool) -> State:

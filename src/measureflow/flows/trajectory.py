@@ -111,7 +111,10 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
             return jax.vmap(f)(measures)
         except jax.errors.JAXTypeError:
             if not checks.concrete(measures):
-                raise
+                raise ValueError(
+                    "`map` was given a function that looks at numbers, which are not there while JAX traces; call it outside of "
+                    "`jit`, `vmap` and `grad`, or with a function made of JAX operations."
+                ) from None
             return _stacked([f(mu) for mu in self])
 
     @property

@@ -106,7 +106,7 @@ class AbstractCloud(AbstractMeasure):
 
     def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
         """The weighted sum of a function over the tokens."""
-        return jnp.tensordot(self.weights, integrand(self.points), axes=1)
+        return jnp.tensordot(self.weights, checks.rows(integrand(self.points), len(self.points)), axes=1)
 
     def transport(self: Cloud, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> Cloud:
         """Each token follows its velocity inside the space; the weights stay."""

@@ -147,7 +147,8 @@ class AbstractDensity(AbstractMeasure):
     def integrate(self, integrand: Callable[[Float[Array, "m d"]], Float[Array, "m *shape"]]) -> Float[Array, "*shape"]:
         """The quadrature over the grid."""
         masses, height = self._tilted()
-        return jnp.tensordot(jnp.exp(height) * masses, integrand(self.nodes), axes=1)
+        values = checks.rows(integrand(self.nodes), len(self.nodes))
+        return jnp.tensordot(jnp.exp(height) * masses, values, axes=1)
 
     def potential(self, f: Callable[[Float[Array, "m d"]], Float[Array, " m"]]) -> Float[Array, " n"]:
         """The values of a function at the nodes."""

@@ -123,7 +123,7 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
     def _average(self, integrand: Callable[..., Array]) -> tuple[Array, Array]:
         """The average of a function by quadrature, and that of its absolute value."""
         nodes, weights = self._rule()
-        values, scale = integrand(self.place(nodes)), jnp.exp(self.log_mass)
+        values, scale = checks.rows(integrand(self.place(nodes)), len(nodes)), jnp.exp(self.log_mass)
         return scale * jnp.tensordot(weights, values, 1), scale * jnp.tensordot(jnp.abs(weights), jnp.abs(values), 1)
 
     def pairing(self, form: Matrix) -> Float[Array, ""]:

@@ -47,7 +47,7 @@ class Multiple(eqx.Module):
 
     def _check(self, size: int) -> None:
         if size != self.dim:
-            raise ValueError(f"a matrix for {self.dim} coordinates was given {size}")
+            raise TypeError(f"contracting dimensions differ: {self.dim} and {size}")  # as products of arrays say it
 
     def __mul__(self, number: Any) -> "Multiple":
         return Multiple(self.factor * number, self.dim)

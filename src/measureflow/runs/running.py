@@ -5,6 +5,7 @@ from typing import Any
 
 from measureflow.runs.commands import command
 from measureflow.runs.performing import Watch, perform
+from measureflow.runs.precise import say_precision
 from measureflow.runs.reading import Run
 from measureflow.runs.reading import open as open_run
 from measureflow.runs.settings import InputError
@@ -17,6 +18,7 @@ def run(name: str, watch: Watch = lambda *_: None, **words: Any) -> Run:
 
 def run_settings(name: str, settings: Any, watch: Watch = lambda *_: None) -> Run:
     """Run a command with settings that were read before."""
+    say_precision()
     return perform(command(name).job(settings), settings.out, force=settings.force, watch=watch)
 
 

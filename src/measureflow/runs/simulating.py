@@ -11,6 +11,7 @@ from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs import sizes
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.looking import look_of
+from measureflow.runs.precise import in_float64
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import MEASURES, NOISES, SERIES, SOLVERS
@@ -32,9 +33,9 @@ def job_of(config: Simulation) -> SimulationJob:
     sizes.check(config)
     word = MEASURES.choose(config)
     try:
-        start = word.start(config)
+        start = in_float64(lambda: word.start(config))
         _check_directions(config, start)
-        field, look = field_of(config, start.space.dim), look_of(config, start)
+        field, look = in_float64(lambda: field_of(config, start.space.dim)), look_of(config, start)
         flow = _flow(config, MomentClosure(field) if config.closure else field, start)
     except InputError:
         raise

@@ -15,6 +15,7 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.runs import sizes
 from measureflow.runs.heads import HeadTraining
 from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.precise import in_float64
 from measureflow.runs.reading import Run, check_inputs
 from measureflow.runs.reading import open as open_run
 from measureflow.runs.series import Series
@@ -149,7 +150,7 @@ def built(config: HeadTraining) -> tuple[Problem, Flow[Particles]]:
         "adam": lambda: Adam(descent, config.memory, 10 * config.memory),
     }.get(config.optimiser, lambda: descent)()
     parts = PARTS.get(config.optimiser, 1)
-    heads = risk.heads.gaussian(config.heads, config.scale, key=config.seed)
+    heads = in_float64(lambda: risk.heads.gaussian(config.heads, config.scale, key=config.seed))
     solver = Adaptive(1e-6, 1e-8) if config.optimiser == "flow" else Euler(config.step)
     noise = langevin(config.beta) if config.optimiser == "langevin" else None
     start = heads if parts == 1 else extended(heads, parts - 1)

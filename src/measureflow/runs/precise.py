@@ -1,0 +1,39 @@
+"""The same start in both precisions: what is drawn is drawn in float64, and rounded where a run is in float32."""
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def in_float64(make: Callable[[], Any]) -> Any:
+    """What a function makes in float64, rounded to the precision of the session: one seed gives the same numbers in both."""
+    with jax.enable_x64(True):
+        made = make()
+    return made if jax.config.read("jax_enable_x64") else jax.tree.map(_rounded, made)
+
+
+def _rounded(leaf: Any) -> Any:
+    if not isinstance(leaf, jax.Array) or jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf
+    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+    return jnp.asarray(np.asarray(leaf).astype(dtype), dtype)
+
+
+def say_precision() -> None:
+    """Warn, once, where runs are in float32 and the command line would run in float64."""
+    if not jax.config.read("jax_enable_x64"):
+        _say_once()
+
+
+@functools.cache
+def _say_once() -> None:
+    warnings.warn(
+        "measureflow: this session computes in float32, with tolerances of 1e-5, and the command line in float64. Call "
+        '`jax.config.update("jax_enable_x64", True)` first for the same numbers.',
+        stacklevel=4,
+    )
