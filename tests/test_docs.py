@@ -65,14 +65,15 @@ def test_every_example_script_runs(tmp_path, monkeypatch, capsys):
 def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
     flow, train, read, record = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names: dict = {}
+    monkeypatch.chdir(tmp_path)
     exec(flow, names)
     assert names["path"].outcome.ok
+    assert Path("tokens.png").stat().st_size > 10_000
     exec(train, names)
     best = names["best"]
     assert f"{best.risk:.6f}" in train
     assert best.gap < 1e-5
     assert len(best.measure.points) == 6
-    monkeypatch.chdir(tmp_path)
     mf.runs.run("simulate", n=6, time=1.0, frames=3, verify=False)
     exec(read, names)
     assert names["run"].path == Path("runs/simulate-1")

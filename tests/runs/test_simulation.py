@@ -250,3 +250,7 @@ def test_one_seed_gives_the_same_tokens_in_both_precisions_and_float32_is_told(t
     # Rounding to float32 at the start; at the end its tolerance of 1e-5.
     np.testing.assert_allclose(single.points[0], double.points[0], atol=1e-7)
     np.testing.assert_allclose(single.points[-1], double.points[-1], atol=1e-4)
+
+
+def test_the_command_line_gives_up_when_the_library_does():
+    assert flow(n=3).solver.most_steps == mf.Adaptive().most_steps
