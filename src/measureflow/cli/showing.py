@@ -1,6 +1,8 @@
 """What commands show: a bar while a run is computed, and its table, outcome and pictures when it ends."""
 
+import importlib
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -77,6 +79,8 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool =
     from measureflow.runs.reading import Run
 
     console = Console()
+    # Pictures take a second to load, which they can do while the first programs are compiled.
+    threading.Thread(target=importlib.import_module, args=("measureflow.plotting",), daemon=True).start()
     try:
         with Bar(console) as bar:
             run = work(bar.show)

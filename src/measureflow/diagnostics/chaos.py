@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
 
 from measureflow import checks
 from measureflow.fields import AbstractField
@@ -104,6 +103,8 @@ def fitted_rate(ns: np.ndarray, errors: np.ndarray, confidence: float = 0.95) ->
     x = np.log(ns) - np.log(ns).mean()
     rates = -(np.log(errors) @ x) / (x @ x)
     runs = len(rates)
+    from scipy.stats import t as student  # it takes half a second to load
+
     margin = student.ppf((1 + confidence) / 2, runs - 1) * rates.std(ddof=1) / np.sqrt(runs)
     return float(rates.mean()), float(margin)
 

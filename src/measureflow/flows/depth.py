@@ -51,13 +51,15 @@ class Layers(AbstractFlow[Measure]):
         self.step = jnp.asarray(step, start.points.dtype)
         self.times = self.step * jnp.arange(depth + 1).astype(self.step.dtype)
 
-    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None) -> Trajectory[Measure]:
+    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
         """The layers between two frames; the start itself is the first frame of all. Layers have no pulse."""
         before = max(first - 1, 0)
         path = _layers(self.field, mu, last - before - 1, self.step, jnp.asarray(before))
         return path if first == 0 else path.since(1)
 
-    def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> None:
+    def error(
+        self, final: Measure, end: Real[ArrayLike, ""] | None = None, pulse: Pulse | None = None, room: int = 0
+    ) -> None:
         """None: layers are not steps towards something finer."""
 
 

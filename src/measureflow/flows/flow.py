@@ -22,7 +22,7 @@ from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import until
 from measureflow.flows import following, merging
-from measureflow.flows.leg import AbstractWay, Keeping, Straight
+from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, Straight
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
 from measureflow.flows.stepping import largest
@@ -34,6 +34,9 @@ from measureflow.measures.parcels import AbstractParcels
 from measureflow.sums import AbstractEngine, Auto, native
 from measureflow.sums.native.pulse import Pulse, heard
 
+ROOM = 64
+"""Up to so many frames the runs that check an error have room for as many as the path, and need no program of their own."""
+
 
 class AbstractFlow(eqx.Module, Generic[Measure]):
     """A measure in motion, through frames at given times."""
@@ -43,16 +46,22 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
     times: eqx.AbstractVar[Float[Array, " k"]]
 
     @abc.abstractmethod
-    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None) -> Trajectory[Measure]:
+    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
         """The frames from `first` up to, without, `last`, given the measure at the frame before the first.
 
-        Frame 0 is the start itself. A `pulse` tells how far it is, and can stop it. Under `jit`, or after an early end, frames
-        that were not reached are infinite.
+        Frame 0 is the start itself. A `pulse` tells how far it is, and can stop it. A leg is compiled with `room` for so many
+        frames, so that a shorter one needs no program of its own. Under `jit`, or after an early end, frames that were not
+        reached are infinite.
         """
 
     @abc.abstractmethod
-    def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""] | None:
-        """How far the measure at the end may be from the exact one; None where nothing is approximated."""
+    def error(
+        self, final: Measure, end: Real[ArrayLike, ""] | None = None, pulse: Pulse | None = None, room: int = 0
+    ) -> Float[Array, ""] | None:
+        """How far the measure at the end may be from the exact one; None where nothing is approximated.
+
+        With the `pulse` and the `room` of legs that were computed, it needs no program of its own.
+        """
 
     def form(self, changes: int) -> Any:
         """A measure in the form that the state has after a number of changes; its numbers mean nothing."""
@@ -78,7 +87,7 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
             )
         mu = self.start if state is None else state
         for first in range(since, len(self.times), size):
-            path = self.leg(mu, first, min(first + size, len(self.times)), pulse).reached()
+            path = self.leg(mu, first, min(first + size, len(self.times)), pulse, size).reached()
             yield path
             if not path.outcome.ok:
                 return
@@ -119,7 +128,7 @@ class Flow(AbstractFlow[Measure]):
     ):
         check_kinds(field, start, noise)
         dtype = precision(start)
-        self.times = jnp.asarray(times, dtype)
+        self.times = checks.floating(times).astype(dtype)
         if self.times.ndim != 1 or len(self.times) < 2:
             raise ValueError(f"`times` must list at least a first and a last time; got shape {self.times.shape}.")
         checks.finite("times", self.times)
@@ -166,10 +175,10 @@ class Flow(AbstractFlow[Measure]):
             path = self._along(self.way(derivative), self.start, self._time(0), self.times, pulse)
             return _kept(path if pulse is None else _arrived(path))
 
-    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None) -> Trajectory[Measure]:
+    def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
         """The frames between two, on from the measure at the frame before."""
         before = self._time(max(first - 1, 0))
-        return self._along(self.way(), mu, before, self.times[first:last], pulse)
+        return self._along(self.way(), mu, before, self.times[first:last], pulse, room)
 
     def _along(
         self,
@@ -178,17 +187,19 @@ class Flow(AbstractFlow[Measure]):
         start: Float[Array, ""],
         times: Float[Array, " k"],
         pulse: Pulse | None = None,
+        room: int = 0,
     ) -> Trajectory[Measure]:
         try:
-            token = None if pulse is None else pulse.token
-            return way.leg(self.field, mu, start, times, self.solver, self.keeping, token)
+            return _in_room(way, self.field, mu, start, times, self.solver, self.keeping, pulse, room)
         except (TypeError, ValueError):
             _check_observe(self.keeping, mu)
             if isinstance(mu, AbstractCloud):
                 _check_fit(self.field, mu, start)
             raise
 
-    def error(self, final: Measure, end: Real[ArrayLike, ""] | None = None) -> Float[Array, ""]:
+    def error(
+        self, final: Measure, end: Real[ArrayLike, ""] | None = None, pulse: Pulse | None = None, room: int = 0
+    ) -> Float[Array, ""]:
         """How far the measure at the end may be from the exact one: the error of the steps and that of the resolution.
 
         A second run has other steps: twice as long, or with a tolerance four times tighter. It goes from start to end without
@@ -199,7 +210,8 @@ class Flow(AbstractFlow[Measure]):
         end = self._time(-1) if end is None else jnp.asarray(end, self.times.dtype)
         way, solver, start = self.way().coarser(), self.solver.second(), self._time(0)
         stops = start + jnp.asarray([0.0, *self.solver.pauses, 1.0], start.dtype) * (end - start)
-        second = way.leg(self.field, self.start, start, stops, solver)
+        again = lambda mu: _in_room(way, self.field, mu, start, stops, solver, FRAMES, pulse, room)  # noqa: E731
+        second = again(self.start)
         error, less, lesser = (
             _distance(final, second, way.gain(self.solver)),
             self.start.coarser(),
@@ -207,7 +219,7 @@ class Flow(AbstractFlow[Measure]):
         )
         if less is None or lesser is None:
             return error
-        return error + _distance(lesser, way.leg(self.field, less, start, stops, solver), 1.0)
+        return error + _distance(lesser, again(less), 1.0)
 
 
 def evolve(
@@ -257,7 +269,8 @@ def evolve(
         return path
     if checks.concrete(path.outcome) and not np.all(path.outcome.ok):
         return path
-    error = flow.error(path.final, path.outcome.time)
+    now = _is_run_now(flow)
+    error = flow.error(path.final, path.outcome.time, native.pulse() if now else None, min(len(flow.times), ROOM))
     return eqx.tree_at(lambda p: p.costs, path, path.costs | {"error": error})
 
 
@@ -273,6 +286,26 @@ def _arrived(path: Trajectory[Measure]) -> Trajectory[Measure]:
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
     return path
+
+
+def _in_room(
+    way: AbstractWay,
+    field: AbstractField,
+    mu: Measure,
+    start: Float[Array, ""],
+    times: Float[Array, " k"],
+    solver: AbstractSolver,
+    keeping: Keeping,
+    pulse: Pulse | None,
+    room: int,
+) -> Trajectory[Measure]:
+    """A leg through times, compiled for more of them: the last is repeated, which costs nothing, and cut off again."""
+    count, token = len(times), None if pulse is None else pulse.token
+    if not isinstance(way, Straight) or count >= room or not checks.concrete(times):
+        return way.leg(field, mu, start, times, solver, keeping, token)
+    longer = jnp.asarray(np.pad(np.asarray(times), (0, room - count), mode="edge"), times.dtype)
+    path = way.leg(field, mu, start, longer, solver, keeping, token)
+    return path.since(0, count)
 
 
 def check_kinds(field: Any, start: Any, noise: Any, called: str = "evolve(field, mu0, times)") -> None:

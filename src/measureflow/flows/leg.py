@@ -275,7 +275,7 @@ def _valid(
     """What is checked with a sentence where numbers are there to look at, and here where they are traced."""
     settled, given = (jax.tree.leaves(eqx.filter(nu, eqx.is_inexact_array)) for nu in (mu.settle(), mu))
     off = largest([a - b for a, b in zip(settled, given, strict=True)])
-    forward = (jnp.diff(times) > 0).all() & (times[0] >= start) & jnp.isfinite(times).all()
+    forward = (jnp.diff(times) >= 0).all() & (times[0] >= start) & jnp.isfinite(times).all()
     return forward & solver.valid() & jnp.isfinite(largest(given)) & (off <= OUTSIDE * (1 + largest(given)))
 
 

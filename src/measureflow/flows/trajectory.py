@@ -159,9 +159,10 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
     def __iter__(self) -> Iterator[Measure]:
         return (self.at(i) for i in range(len(self)))
 
-    def since(self, first: int) -> "Trajectory[Measure]":
-        """The trajectory without its first frames."""
-        return self._between(slice(first, None), self.frames - first)
+    def since(self, first: int, last: int | None = None) -> "Trajectory[Measure]":
+        """The trajectory without its first frames, up to, without, another if one is given."""
+        frames = self.frames if last is None else jnp.minimum(self.frames, last)
+        return self._between(slice(first, last), frames - first)
 
     def reached(self) -> "Trajectory[Measure]":
         """The trajectory without the frames that were not reached."""

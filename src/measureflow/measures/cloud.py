@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
@@ -167,7 +166,8 @@ def checked_weights(weights: ArrayLike | Array | None, points: Float[Array, "n d
     # Logarithms first: weights beyond the range of the tokens' precision still have shares.
     if checks.concrete(weights):
         log_weights = np.log(np.asarray(weights, np.float64))
-        return jnp.asarray(scipy.special.log_softmax(log_weights).astype(dtype), dtype)
+        log_weights -= log_weights.max()
+        return jnp.asarray((log_weights - np.log(np.exp(log_weights).sum())).astype(dtype), dtype)
     return jax.nn.log_softmax(jnp.log(jnp.asarray(weights, dtype)))
 
 

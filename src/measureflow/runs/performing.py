@@ -121,7 +121,7 @@ def _finish(job: Job, folder: RunFolder, state: State, info: dict[str, Any], fin
     """The error estimate, and what the job stores beside; of what there is, where the run did not end by itself."""
     begun = time.perf_counter()
     if job.verify and folder.frames and (state.ok or not finished):
-        error = job.flow.error(state.mu, state.time)
+        error = job.flow.error(state.mu, state.time, native.pulse(), job.frames_per_leg)
         state.stats |= {} if error is None else {"error": float(error), "pathwise": job.pathwise}
     if folder.frames:
         folder.keep(job.finish(state))
