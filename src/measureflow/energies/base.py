@@ -90,6 +90,11 @@ class GradientFlow(AbstractField):
     """The Wasserstein gradient flow of an energy: it always descends, `v(x) = -grad (dE/dmu)(x)`.
 
     Tokens ascend their interaction energy: `GradientFlow(-InteractionEnergy(beta))` is unnormalised attention.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.GradientFlow(-mf.InteractionEnergy(beta=np.log(3)))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[1.5, 0.5], [0.5, 1.5]]
     """
 
     energy: AbstractEnergy

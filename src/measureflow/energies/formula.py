@@ -23,6 +23,13 @@ class Energy(AbstractEnergy):
     stored. Its first variation is known on `Particles`, where it is the derivative in the weight of a point, and on a
     `Gaussian`, where it is the quadratic function whose gradient is that of the energy among Gaussians. `label` is its name in
     pictures.
+
+    >>> energy = mf.Energy(lambda mu: mu.expect(lambda x: jnp.sum(x**4)))
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> round(float(energy(mu)), 3)
+    1.0
+    >>> energy.variation(mu, jnp.array([[2.0, 0.0]])).round(3).tolist()
+    [16.0]
     """
 
     formula: Callable[[Any], Any]

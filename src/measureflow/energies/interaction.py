@@ -18,6 +18,11 @@ class InteractionEnergy(AbstractEnergy):
 
     At `beta = 0` it is the regular part `½ ∬ <x, y> dmu dmu`. On the sphere it is largest, `e^beta / (2 beta)`, when
     all tokens coincide. geshkovski:25
+
+    >>> energy = mf.InteractionEnergy(beta=1.0)
+    >>> agreed, apart = (mf.Particles(mf.Sphere(2), points) for points in ([[1.0, 0.0]] * 2, np.eye(2)))
+    >>> [round(float(value), 3) for value in (energy(agreed), energy.peak, energy(apart))]
+    [1.359, 1.359, 0.93]
     """
 
     beta: Float[Array, ""] = eqx.field(converter=checks.floating)
@@ -54,6 +59,10 @@ class BilinearEnergy(AbstractEnergy):
 
     For symmetric `A`, unnormalised attention with value `V = A` ascends it. At `A = beta I` it is `beta` times
     `InteractionEnergy(beta)`. sander:22
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> round(float(mf.BilinearEnergy(np.log(3) * np.eye(2))(mu)), 3)
+    1.0
     """
 
     interaction: Float[Array, "d d"] = eqx.field(converter=checks.floating)

@@ -18,6 +18,11 @@ class SinkhornEnergy(AbstractEnergy):
     """The energy `F(mu) = -∫ f dmu` with `f` the potential of the symmetric form `<Sx, y>`.
 
     Its first variation is `-f`, and its gradient flow is Sinkhorn attention with interaction `S` and value `-S`. sander:22
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> energy = mf.SinkhornEnergy(np.log(3) * np.eye(2))
+    >>> round(2 * float(energy(mu)), 3), round(float(np.log(2)), 3)
+    (0.693, 0.693)
     """
 
     form: Float[Array, "d d"] = eqx.field(converter=checks.floating)

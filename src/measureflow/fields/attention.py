@@ -70,6 +70,11 @@ class SoftmaxAttention(AbstractAttention):
 
     `v(x) = ∫ V y e^{<Ax, y>} dmu(y) / ∫ e^{<Ax, y>} dmu(y)`; at `A = 0` it is `V` times the mean. This is SA of
     geshkovski:25.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.SoftmaxAttention.isotropic(2, beta=np.log(3))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
     """
 
     exponential: ClassVar[bool] = True
@@ -87,6 +92,11 @@ class UnnormalisedAttention(AbstractAttention):
 
     `v(x) = ∫ V y e^{<Ax, y>} dmu(y)`; at `A = 0` it is `V` times the mean. This is USA of geshkovski:25. In Euclidean
     space it can blow up in finite time.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.UnnormalisedAttention.isotropic(2, beta=np.log(3))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[1.5, 0.5], [0.5, 1.5]]
     """
 
     exponential: ClassVar[bool] = True
@@ -110,6 +120,11 @@ class L2Attention(AbstractSelfAttention):
 
     `v(x) = ∫ V y k dmu / ∫ k dmu` with `k = e^{-|Qx - Ky|^2}`. On the unit sphere with `Q = K = sqrt(beta/2) I` it is
     softmax attention at `beta`. castin:25
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.L2Attention.isotropic(2, beta=np.log(3))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
     """
 
     exponential: ClassVar[bool] = True
@@ -157,6 +172,11 @@ class KernelAttention(AbstractSelfAttention):
 
     `v(x) = ∫ V y k(<Ax, y>) dmu(y)`, divided by `∫ k(<Ax, y>) dmu(y)` if `normalise`. For example
     `KernelAttention(lambda s: 1 / (1 + s**2), normalise=True)`; `A` and `V` are the identity unless given.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.KernelAttention(lambda score: 1 + 2 * score, normalise=True)
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
     """
 
     exponential: ClassVar[bool] = False
@@ -179,7 +199,13 @@ class KernelAttention(AbstractSelfAttention):
 
 @final
 class SigmoidAttention(AbstractAttention):
-    """Attention with the logistic function of the score and no normalisation: `v(x) = ∫ V y s(<Ax, y>) dmu(y)`."""
+    """Attention with the logistic function of the score and no normalisation: `v(x) = ∫ V y s(<Ax, y>) dmu(y)`.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.SigmoidAttention.isotropic(2, beta=np.log(3))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[0.375, 0.25], [0.25, 0.375]]
+    """
 
     exponential: ClassVar[bool] = False
     interaction: Matrix = eqx.field(converter=matrix)
@@ -192,7 +218,13 @@ class SigmoidAttention(AbstractAttention):
 
 @final
 class LinearAttention(AbstractAttention):
-    """Attention with the score itself as kernel: `v(x) = V ∫ y y^T dmu(y) A x`; it can blow up in finite time."""
+    """Attention with the score itself as kernel: `v(x) = V ∫ y y^T dmu(y) A x`; it can blow up in finite time.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.LinearAttention.isotropic(2)
+    >>> field(0.0, jnp.array([[2.0, -2.0]]), mu).round(3).tolist()
+    [[1.0, -1.0]]
+    """
 
     exponential: ClassVar[bool] = False
     interaction: Matrix = eqx.field(converter=matrix)
@@ -206,7 +238,13 @@ class LinearAttention(AbstractAttention):
 
 @final
 class ReLUAttention(AbstractAttention):
-    """Attention with the positive part of the score: `v(x) = ∫ V y max(0, <Ax, y>) dmu(y)`."""
+    """Attention with the positive part of the score: `v(x) = ∫ V y max(0, <Ax, y>) dmu(y)`.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.ReLUAttention.isotropic(2)
+    >>> field(0.0, jnp.array([[2.0, -2.0]]), mu).round(3).tolist()
+    [[1.0, 0.0]]
+    """
 
     exponential: ClassVar[bool] = False
     interaction: Matrix = eqx.field(converter=matrix)
@@ -223,6 +261,11 @@ class HardmaxAttention(AbstractAttention):
 
     `v(x) = V y*` with `y*` the token of largest `<Ax, y>`. Ties: tokens whose scores agree with the top to a relative
     `tie` are averaged by weight, which is the limit of the softmax. For particles only.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.HardmaxAttention.isotropic(2)
+    >>> field(0.0, jnp.array([[0.6, 0.8], [0.5, 0.5]]), mu).round(3).tolist()
+    [[0.0, 1.0], [0.5, 0.5]]
     """
 
     exponential: ClassVar[bool] = False

@@ -79,7 +79,13 @@ class Sum(AbstractField):
 
 
 class Scaled(AbstractField):
-    """A field multiplied by a number."""
+    """A field multiplied by a number.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Scaled(mf.SoftmaxAttention.isotropic(2, beta=np.log(3)), 2.0)
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[1.5, 0.5], [0.5, 1.5]]
+    """
 
     field: AbstractField
     factor: Float[Array, ""] = eqx.field(converter=checks.floating)

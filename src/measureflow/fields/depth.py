@@ -30,7 +30,13 @@ class AbstractSwitching(eqx.Module):
 
 @final
 class Layered(AbstractField, AbstractSwitching):
-    """One field for each layer: field `k` acts on `[k, k + 1)` in `evolve` and at layer `k` in `layers`."""
+    """One field for each layer: field `k` acts on `[k, k + 1)` in `evolve` and at layer `k` in `layers`.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Layered([mf.SoftmaxAttention.isotropic(2, beta) for beta in (0.0, np.log(3))])
+    >>> [field(t, mu.points, mu)[0].round(3).tolist() for t in (0.5, 1.5)]
+    [[0.5, 0.5], [0.75, 0.25]]
+    """
 
     fields: AbstractField
     count: int = eqx.field(static=True)
@@ -59,6 +65,11 @@ class Schedule(AbstractField, AbstractSwitching):
 
     Without `order` each field has one turn, so there is one switch less than there are fields. After the last switch the last
     field stays, up to the time `until` if one is given: a flow that goes beyond it is refused.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Schedule([mf.SoftmaxAttention.isotropic(2, beta) for beta in (0.0, np.log(3))], switches=[4.0])
+    >>> [field(t, mu.points, mu)[0].round(3).tolist() for t in (3.9, 4.1)]
+    [[0.5, 0.5], [0.75, 0.25]]
     """
 
     fields: AbstractField
@@ -105,6 +116,11 @@ class Varying(AbstractField):
     """A field whose weights are a smooth function of time: `v = at(t)(t, x, mu)`.
 
     For example `Varying(lambda t: SoftmaxAttention(jnp.cos(t) * A, V))`.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Varying(lambda t: mf.SoftmaxAttention.isotropic(2, beta=t))
+    >>> [field(t, mu.points, mu)[0].round(3).tolist() for t in (0.0, np.log(3))]
+    [[0.5, 0.5], [0.75, 0.25]]
     """
 
     at: Callable[[Real[Array, ""]], AbstractField]

@@ -42,6 +42,11 @@ class MultiHead(AbstractField):
     """The sum of several heads, each projected back: `v(x) = sum_h W_h v_h(x)`.
 
     Heads are fields of one kind. `projections` `(H, d, k)` are the output matrices `W_h`; without them the heads add.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.MultiHead([mf.SoftmaxAttention.isotropic(2, beta) for beta in (0.0, np.log(3))])
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[1.25, 0.75], [0.75, 1.25]]
     """
 
     heads: AbstractField
@@ -83,6 +88,9 @@ class ALiBi(eqx.Module):
     """A penalty on looking far back: `-slope (s - r)` added to the score of a query at `s` for a key at `r`.
 
     Positions run over `[0, 1]`, so a penalty of `m` per token in a sequence of `n` is the slope `m n`.
+
+    >>> mf.ALiBi(slope=4.0)(jnp.array(1.0), jnp.array([0.25, 0.5, 0.75])).tolist()
+    [-3.0, -2.0, -1.0]
     """
 
     slope: Float[Array, ""] = eqx.field(converter=checks.floating)
@@ -98,6 +106,11 @@ class Causal(AbstractField):
 
     On a `Sequence` positions are those of the sequence, and equal positions see each other; on plain particles the index
     is the position. It is evaluated at the tokens of the measure. Not a gradient flow.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Causal(mf.SoftmaxAttention.isotropic(2, beta=np.log(3)))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[1.0, 0.0], [0.25, 0.75]]
     """
 
     attention: AbstractField
@@ -132,7 +145,13 @@ def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"], bool]
 
 @final
 class Perceptron(AbstractField):
-    """The other half of a layer, acting on each token alone: `v(x) = W s(U x + b)`, with `s` the positive part unless given."""
+    """The other half of a layer, acting on each token alone: `v(x) = W s(U x + b)`, with `s` the positive part unless given.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Perceptron(W=np.eye(2), U=np.eye(2), b=[0.0, -0.5])
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[1.0, 0.0], [0.0, 0.5]]
+    """
 
     exponential: ClassVar[bool] = True  # it looks at no other token
     W: Float[Array, "d h"] = eqx.field(converter=checks.floating)

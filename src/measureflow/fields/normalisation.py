@@ -39,7 +39,11 @@ class Unit(AbstractNorm):
 
 @final
 class RMSNorm(AbstractNorm):
-    """Division by the root mean square of the coordinates, times a gain: norm `sqrt(d)` at gain one."""
+    """Division by the root mean square of the coordinates, times a gain: norm `sqrt(d)` at gain one.
+
+    >>> mf.RMSNorm()(jnp.array([3.0, 0.0, 0.0, 0.0])).tolist()
+    [2.0, 0.0, 0.0, 0.0]
+    """
 
     gain: Float[Array, "*d"] = eqx.field(converter=checks.floating, default=1.0)
 
@@ -50,7 +54,11 @@ class RMSNorm(AbstractNorm):
 
 @final
 class LayerNorm(AbstractNorm):
-    """Centred coordinates divided by their standard deviation, times a gain, plus a shift."""
+    """Centred coordinates divided by their standard deviation, times a gain, plus a shift.
+
+    >>> mf.LayerNorm(gain=2.0)(jnp.array([1.0, 1.0, 5.0, 5.0])).tolist()
+    [-2.0, -2.0, 2.0, 2.0]
+    """
 
     gain: Float[Array, "*d"] = eqx.field(converter=checks.floating, default=1.0)
     shift: Float[Array, "*d"] = eqx.field(converter=checks.floating, default=0.0)
@@ -83,7 +91,12 @@ def _sizes(vs: Float[Array, "m d"]) -> Float[Array, "m 1"]:
 
 @final
 class PostNorm(AbstractScheme):
-    """Normalisation after the residual: radii stay, `u' = P_u A`. Clusters form exponentially fast."""
+    """Normalisation after the residual: radii stay, `u' = P_u A`. Clusters form exponentially fast.
+
+    >>> xs, seen = jnp.array([[2.0, 0.0]]), jnp.array([[3.0, 4.0]])
+    >>> mf.PostNorm().velocity(0.0, xs, seen).tolist()
+    [[0.0, 8.0]]
+    """
 
     def velocity(
         self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
@@ -94,7 +107,12 @@ class PostNorm(AbstractScheme):
 
 @final
 class PreNorm(AbstractScheme):
-    """Normalisation before attention: `x' = A(u)`, so radii grow and `u' = P_u A / r`. Clusters form like `t^-2`."""
+    """Normalisation before attention: `x' = A(u)`, so radii grow and `u' = P_u A / r`. Clusters form like `t^-2`.
+
+    >>> xs, seen = jnp.array([[2.0, 0.0]]), jnp.array([[3.0, 4.0]])
+    >>> mf.PreNorm().velocity(0.0, xs, seen).tolist()
+    [[3.0, 4.0]]
+    """
 
     def velocity(
         self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
@@ -105,7 +123,12 @@ class PreNorm(AbstractScheme):
 
 @final
 class PeriNorm(AbstractScheme):
-    """Normalisation before and after attention: `x' = A(u) / |A(u)|`, so `u' = P_u A / (r |A|)`."""
+    """Normalisation before and after attention: `x' = A(u) / |A(u)|`, so `u' = P_u A / (r |A|)`.
+
+    >>> xs, seen = jnp.array([[2.0, 0.0]]), jnp.array([[0.0, 4.0]])
+    >>> mf.PeriNorm().velocity(0.0, xs, seen).tolist()
+    [[0.0, 1.0]]
+    """
 
     def velocity(
         self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
@@ -116,7 +139,12 @@ class PeriNorm(AbstractScheme):
 
 @final
 class MixNorm(AbstractScheme, AbstractSwitching):
-    """Post-LN up to a switching time and Pre-LN after it."""
+    """Post-LN up to a switching time and Pre-LN after it.
+
+    >>> xs, seen = jnp.array([[2.0, 0.0]]), jnp.array([[3.0, 4.0]])
+    >>> [mf.MixNorm(switch=1.0).velocity(t, xs, seen).tolist() for t in (0.5, 1.5)]
+    [[[0.0, 8.0]], [[3.0, 4.0]]]
+    """
 
     switch: Float[Array, ""] = eqx.field(converter=checks.floating)
 
@@ -136,7 +164,12 @@ class MixNorm(AbstractScheme, AbstractSwitching):
 
 @final
 class NGPT(AbstractScheme):
-    """The normalised transformer: `u' = alpha P_u A / |A|` with a learned step `alpha`, so the scale is `|A| / alpha`."""
+    """The normalised transformer: `u' = alpha P_u A / |A|` with a learned step `alpha`, so the scale is `|A| / alpha`.
+
+    >>> xs, seen = jnp.array([[2.0, 0.0]]), jnp.array([[0.0, 4.0]])
+    >>> mf.NGPT(alpha=0.25).velocity(0.0, xs, seen).tolist()
+    [[0.0, 0.5]]
+    """
 
     alpha: Float[Array, ""] = eqx.field(converter=checks.floating, default=1.0)
 
@@ -149,7 +182,12 @@ class NGPT(AbstractScheme):
 
 @final
 class SqrtDepth(AbstractScheme):
-    """Directions slowed by the root of the depth: `u' = P_u A / sqrt(1 + t)`."""
+    """Directions slowed by the root of the depth: `u' = P_u A / sqrt(1 + t)`.
+
+    >>> xs, seen = jnp.array([[2.0, 0.0]]), jnp.array([[3.0, 4.0]])
+    >>> [mf.SqrtDepth().velocity(t, xs, seen).tolist() for t in (0.0, 3.0)]
+    [[[0.0, 8.0]], [[0.0, 4.0]]]
+    """
 
     def velocity(
         self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
@@ -160,7 +198,13 @@ class SqrtDepth(AbstractScheme):
 
 @final
 class Normalised(AbstractField):
-    """A field seen through a normalisation: attention acts on normalised tokens, the scheme sets the speed."""
+    """A field seen through a normalisation: attention acts on normalised tokens, the scheme sets the speed.
+
+    >>> mu = mf.Particles(mf.Euclidean(2), 2 * np.eye(2))
+    >>> field = mf.Normalised(mf.SoftmaxAttention.isotropic(2, beta=0.0), mf.PostNorm())
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
 
     field: AbstractField
     scheme: AbstractScheme

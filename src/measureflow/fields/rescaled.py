@@ -19,6 +19,11 @@ class Rescaled(AbstractField):
 
     `z_i' = sum_j P_ij V (z_j - z_i)` with scores `<A e^{tV} z_i, e^{tV} z_j>`; the two frames agree at `t = 0`. Scores grow
     like `e^{2t}` but only their differences to the largest count. geshkovski:23
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field = mf.Rescaled(mf.SoftmaxAttention.isotropic(2, beta=np.log(3)))
+    >>> field(0.0, mu.points, mu).round(3).tolist()
+    [[-0.25, 0.25], [0.25, -0.25]]
     """
 
     attention: SoftmaxAttention

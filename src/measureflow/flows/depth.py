@@ -24,6 +24,10 @@ def layers(field: AbstractField, mu0: Measure, depth: int, step: Real[ArrayLike,
 
     The velocity is the raw one of the field, and `settle` is the normalisation after the residual: on the sphere a layer
     divides `x + step v` by its norm. Times are `k step`; as the step falls the layers follow `evolve` at order one.
+
+    >>> mu = mf.Particles(mf.Euclidean(1), [[1.0]])  # one token alone: x' = x
+    >>> mf.layers(mf.SoftmaxAttention.isotropic(1), mu, depth=3).points.ravel().tolist()
+    [1.0, 2.0, 4.0, 8.0]
     """
     return Layers(field, mu0, depth, step).run()
 

@@ -99,6 +99,13 @@ class Flow(AbstractFlow[Measure]):
     """The flow `d mu/dt = mu.transport(field(t, ., mu))` from `times[0]`, where the measure is `start`.
 
     All arguments are those of `evolve`. They are checked here, and brought to one precision: that of the measure.
+
+    >>> mu = mf.Particles(mf.Euclidean(1), [[1.0]])  # one token alone: x' = x
+    >>> flow = mf.Flow(mf.SoftmaxAttention.isotropic(1), mu, [0.0, 1.0, 2.0, 3.0], mf.Euler(1.0))
+    >>> flow.run().points.ravel().tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    >>> [leg.points.ravel().tolist() for leg in flow.legs(2)]
+    [[1.0, 2.0], [4.0, 8.0]]
     """
 
     field: AbstractField
@@ -259,6 +266,16 @@ def evolve(
     - `verify`: run again with other steps, and with less resolution where the measure has one, and put an
       estimate of the error of the final state, the largest over all its numbers, into `stats["error"]`. It covers time steps,
       resolution, sums and merging; with noise it is that of one Brownian path. There is none beside a blow-up.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+    >>> field, overlap = mf.SoftmaxAttention.isotropic(2, beta=0.0), lambda mu: mu.points[0] @ mu.points[1]
+    >>> path = mf.evolve(field, mu, [0.0, np.log(3) / 2, 10.0], observe=overlap, verify=True)
+    >>> path.observed.round(3).tolist()  # the hyperbolic tangent of time
+    [0.0, 0.5, 1.0]
+    >>> print(path.outcome)
+    Reached t = 10.
+    >>> path.stats["error"] < 1e-6
+    True
     """
     flow = Flow(
         field, mu0, times, solver,

@@ -29,6 +29,12 @@ class AbstractNoise(eqx.Module):
 class Langevin(AbstractNoise):
     """Noise at a temperature: `dX = v dt + sqrt(2 temperature) dB`, so that the law diffuses with `temperature` times the
     Laplacian of the space. The inverse temperature is the kappa of the papers.
+
+    >>> still = 0.0 * mf.SoftmaxAttention.isotropic(1)
+    >>> mu = mf.Gaussian([0.0], [[1.0]])
+    >>> path = mf.evolve(still, mu, [0.0, 1.0], noise=mf.Langevin(temperature=0.5))
+    >>> path.final.cov.round(3).tolist()  # 1 + 2 temperature t
+    [[2.0]]
     """
 
     temperature: Float[Array, ""] = eqx.field(converter=checks.floating)

@@ -75,6 +75,15 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
     `measures` is one measure with a leading axis over frames; `observed` is what was observed of each, with the same axis, and
     then frames may not have been `kept`. A flow that stops early keeps the frames it reached; under `jit` or `vmap`,
     where shapes are fixed, all frames stay and those from `frames` on are infinite.
+
+    >>> mu = mf.Particles(mf.Euclidean(1), [[1.0], [3.0]])
+    >>> path = mf.layers(mf.SoftmaxAttention.isotropic(1, beta=0.0), mu, depth=3)
+    >>> path
+    Trajectory(4 frames, t = 0 to 3, 2 tokens on R, reached t = 3 in 3 steps)
+    >>> path.map(lambda mu: mu.expect(lambda x: x[0])).tolist()
+    [2.0, 4.0, 8.0, 16.0]
+    >>> path.at(time=2.0).points.tolist()
+    [[7.0], [9.0]]
     """
 
     times: Float[Array, " k"]

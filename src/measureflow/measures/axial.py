@@ -79,6 +79,12 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
 
     `values` are densities with respect to the uniform law, at the nodes of `meridian(dim, degree)`. Only fields that keep the
     symmetry can move it. `integrate` is exact for functions of degree up to three in the other coordinates.
+
+    >>> mu = mf.AxialDensity.from_function(lambda z: 1 + z, dim=4, degree=4)
+    >>> mu
+    AxialDensity(A density about an axis of S³)
+    >>> round(float(mu.expect(lambda x: x[0])), 3)
+    0.25
     """
 
     tilt: Float[Array, "*frames n"] | None

@@ -65,6 +65,12 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
     outcome that says so. `filter`, an even order such as 8, damps the highest moments at the rate `K (k/K)^filter`, which
     is nothing to what is resolved: then the flow goes on past that time with the right low moments, and `values` that
     ripple around clusters; at order 2 they do not, at the price of first order.
+
+    >>> mu = mf.CircleDensity.from_function(lambda angle: (1 + jnp.cos(angle)) / (2 * jnp.pi), modes=4)
+    >>> mu
+    CircleDensity(A density on S¹)
+    >>> round(float(mu.expect(lambda x: x[0])), 3)
+    0.5
     """
 
     tilt: Float[Array, "*frames n"] | None
@@ -188,6 +194,12 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
     with slopes limited by `minmod`, so that averages stay positive under `Euler(dt)` and `Heun(dt)` as long as `dt` is at
     most half the time in which the fastest mass crosses a cell. Second order where the density is smooth and has no
     extremum.
+
+    >>> mu = mf.CircleCells.uniform(4)
+    >>> mu
+    CircleCells(A density on S¹)
+    >>> mu.masses.round(3).tolist()
+    [0.25, 0.25, 0.25, 0.25]
     """
 
     tilt: Float[Array, "*frames n"] | None

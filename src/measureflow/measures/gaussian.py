@@ -52,6 +52,12 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
     `root` is a square root of the covariance, `cov = root root^T`. For derivatives with respect to the covariance start
     from a root, `Gaussian.from_root`: eigenvectors, by which a covariance gets its root, have none where eigenvalues meet.
     `rule` is the quadrature for averages that have no closed form.
+
+    >>> mu = mf.Gaussian([1.0, 0.0], np.eye(2))
+    >>> mu
+    Gaussian(A Gaussian on R²)
+    >>> round(float(mu.expect(lambda x: x @ x)), 3)
+    3.0
     """
 
     mean: Float[Array, " d"]

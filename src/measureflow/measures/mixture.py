@@ -38,7 +38,14 @@ from measureflow.sums import AbstractEngine, Attended
 
 @final
 class GaussianMixture(AbstractDiffusive, AbstractSampled):
-    """The law `sum_k w_k N(m_k, Σ_k)`; `parts` are its components, stacked, with log weights as their log masses."""
+    """The law `sum_k w_k N(m_k, Σ_k)`; `parts` are its components, stacked, with log weights as their log masses.
+
+    >>> mu = mf.GaussianMixture([1.0, 1.0], [[-1.0], [1.0]], [[[1.0]], [[1.0]]])
+    >>> mu
+    GaussianMixture(A Gaussian mixture on R)
+    >>> mu.cov.round(3).tolist()
+    [[2.0]]
+    """
 
     parts: Gaussian
 

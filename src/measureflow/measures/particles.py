@@ -14,7 +14,16 @@ from measureflow.sums import AbstractEngine, Auto
 
 @final
 class Particles(AbstractCloud):
-    """The measure `sum_i w_i delta_{x_i}` of tokens in a space, whose order means nothing."""
+    """The measure `sum_i w_i delta_{x_i}` of tokens in a space, whose order means nothing.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.eye(2), weights=[1.0, 3.0])
+    >>> mu
+    Particles(2 tokens on S¹)
+    >>> mu.weights.round(3).tolist()
+    [0.25, 0.75]
+    >>> mu.expect(lambda x: x).round(3).tolist()
+    [0.25, 0.75]
+    """
 
     space: AbstractSpace
     points: Float[Array, "n d"]

@@ -18,7 +18,14 @@ from measureflow.sums import AbstractEngine
 
 @final
 class Sequence(AbstractCloud):
-    """Weighted tokens at positions in `[0, 1]`; positions never move. Equal positions see each other."""
+    """Weighted tokens at positions in `[0, 1]`; positions never move. Equal positions see each other.
+
+    >>> mu = mf.Sequence(mf.Sphere(2), np.eye(2))
+    >>> mu.positions.tolist()
+    [0.5, 1.0]
+    >>> mu.seen_from(0.5).weights.round(3).tolist()
+    [0.5, 0.0]
+    """
 
     tokens: Particles
     positions: Float[Array, " n"]

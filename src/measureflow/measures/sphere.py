@@ -98,6 +98,12 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
     `values` are densities with respect to the area at the nodes of `globe(degree)`. The first axis of `moments` has cosines
     and sines, the second the degree `l`, the third the order `m`; entries with `m > l` are zero. Attention whose scores are a
     multiple of `<x, y>` is fast; any other sums over all pairs of nodes, which is for degrees up to about 20.
+
+    >>> mu = mf.SphereDensity.uniform(4)
+    >>> mu
+    SphereDensity(A density on S²)
+    >>> round(float(mu.expect(lambda x: x[0] ** 2)), 3)
+    0.333
     """
 
     tilt: Float[Array, "*frames n"] | None

@@ -125,7 +125,13 @@ def save(result: Trajectory | Run, file: str | Path) -> Path:
 
 
 def load(file: str | Path) -> Trajectory | Run:
-    """A path from its file, to the same bits, or the run in a folder."""
+    """A path from its file, to the same bits, or the run in a folder.
+
+    >>> mu = mf.Particles(mf.Euclidean(1), [[1.0], [3.0]])
+    >>> file = mf.layers(mf.SoftmaxAttention.isotropic(1, beta=0.0), mu, depth=3).save("path.npz")
+    >>> mf.load(file)
+    Trajectory(4 frames, t = 0 to 3, 2 tokens on R, reached t = 3 in 3 steps)
+    """
     file = Path(file)
     if file.is_dir():
         return open_run(file)

@@ -21,6 +21,11 @@ class Ball(AbstractSpace):
     """The points of `R^dim` of norm at most `radius`; its reference law is uniform.
 
     It has a boundary: there, and only there, a velocity loses its outward part.
+
+    >>> mf.Ball(2, radius=2.0).project(jnp.array([0.0, 8.0])).tolist()
+    [0.0, 2.0]
+    >>> mf.Ball(2, radius=2.0).project(jnp.array([0.0, 1.0])).tolist()
+    [0.0, 1.0]
     """
 
     dim: int = eqx.field(static=True)
@@ -74,7 +79,12 @@ class Ball(AbstractSpace):
 
 @final
 class Product(AbstractSpace):
-    """Several spaces side by side: the coordinates of a point are those of its parts, one after the other."""
+    """Several spaces side by side: the coordinates of a point are those of its parts, one after the other.
+
+    >>> space = mf.Product(mf.Ball(2, radius=2.0), mf.Euclidean(1))
+    >>> space.dim, space.project(jnp.array([0.0, 8.0, 5.0])).tolist()
+    (3, [0.0, 2.0, 5.0])
+    """
 
     spaces: tuple[AbstractSpace, ...]
 

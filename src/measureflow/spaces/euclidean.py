@@ -14,7 +14,11 @@ from measureflow.spaces.base import AbstractSpace, raised
 
 @final
 class Euclidean(AbstractSpace):
-    """The space `R^dim` with its standard normal law as reference."""
+    """The space `R^dim` with its standard normal law as reference.
+
+    >>> mf.Euclidean(2).exp(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])).tolist()
+    [4.0, 6.0]
+    """
 
     dim: int = eqx.field(static=True)
 

@@ -18,7 +18,13 @@ UNIT_TOLERANCE = 1e-6
 
 @final
 class Sphere(AbstractSpace):
-    """The unit sphere of `R^dim`: the circle is `Sphere(2)`, the usual sphere `Sphere(3)`."""
+    """The unit sphere of `R^dim`: the circle is `Sphere(2)`, the usual sphere `Sphere(3)`.
+
+    >>> mf.Sphere(3).project(jnp.array([0.0, 3.0, 4.0])).round(3).tolist()
+    [0.0, 0.6, 0.8]
+    >>> mf.Sphere(2).tangent(jnp.array([1.0, 0.0]), jnp.array([3.0, 4.0])).tolist()
+    [0.0, 4.0]
+    """
 
     dim: int = eqx.field(static=True)
 
