@@ -127,8 +127,8 @@ from measureflow.flows import AbstractNoise, Langevin
 class Half(AbstractNoise):
     temperature: float
 
-    def stepping(self, mu, times, solver, key):
-        return Langevin(self.temperature / 2).stepping(mu, times, solver, key)
+    def method(self, mu, times, solver, key):
+        return Langevin(self.temperature / 2).method(mu, times, solver, key)
 
 
 vocabulary.NOISES.add("half", Word("half as warm as asked", Half))

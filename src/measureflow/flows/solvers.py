@@ -226,9 +226,13 @@ class AbstractTolerance(AbstractSolver):
             raise ValueError(f"`most_steps` must be at least 1; got {self.most_steps}.")
 
     def first(self, mu: Any, k: Any) -> Float[Array, ""]:
-        """A hundredth of the time in which the measure would change by its size: steps grow fast from there."""
-        size, speed = self._relative(mu, mu), self._relative(k, mu)
-        return jax.lax.stop_gradient(jnp.where(size < 1e-5, 1e-6, 0.01 * size / speed))
+        """A hundredth of the time in which one of its arrays would change by its size: steps grow fast from there."""
+
+        def time(numbers, rates):
+            size, speed = self._relative(numbers, numbers), self._relative(rates, numbers)
+            return jnp.where(speed == 0, jnp.inf, jnp.where(size < 1e-5, 1e-6, 0.01 * size / speed))
+
+        return jax.lax.stop_gradient(jnp.stack(jax.tree.leaves(jax.tree.map(time, mu, k))).min())
 
     def until(
         self, t: Float[Array, ""], length: Float[Array, ""], left: Float[Array, ""], right: Float[Array, ""]
