@@ -79,8 +79,8 @@ def on_cpu() -> bool:
 
 
 def pulse() -> Pulse | None:
-    """The pulse for a loop on the default device; None where it can have none."""
-    library = _library() if jax.default_backend() == "cpu" else None
+    """The pulse for a loop on the default device; None where it can have none, as where tokens are spread over several."""
+    library = _library() if jax.default_backend() == "cpu" and jax.device_count() == 1 else None
     return None if library is None else Pulse(library)
 
 
