@@ -5,13 +5,24 @@ when it is asked for. Nothing below depends on it: this is the one place where t
 """
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 
-def call(place: str, *arguments: Any, **options: Any) -> Any:
-    """Call the function that `"module:name"` stands for."""
-    module, _, name = place.partition(":")
-    return getattr(importlib.import_module(f"measureflow.{module}"), name)(*arguments, **options)
+def load(reference: str | Callable[..., Any]) -> Any:
+    """What a reference `"module:name"` stands for; an object stands for itself."""
+    if not isinstance(reference, str):
+        return reference
+    module, _, names = reference.partition(":")
+    found = importlib.import_module(module)
+    for name in names.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def call(name: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function for results, of the floor that knows how they are drawn and kept."""
+    return load(f"measureflow.runs.desk:{name}")(*arguments, **options)
 
 
 class OnDesk:
@@ -24,26 +35,30 @@ class OnDesk:
 
         `energy` adds its curve, `series` those of other functions of a measure by their label, `title` replaces the title.
         """
-        return call("runs.desk:figure", self, **options)
+        return call("figure", self, **options)
 
     def movie(self, file: Any, **options: Any) -> Any:
         """Write the motion as a moving picture, `.gif` or `.mp4`, and return where."""
-        return call("runs.desk:movie", self, file, **options)
+        return call("movie", self, file, **options)
 
     def save(self, file: Any) -> Any:
         """Write everything into one file, `.npz`, which `mf.load` reads back to the same bits; return where."""
-        return call("runs.desk:save", self, file)
+        return call("save", self, file)
 
     def to_xarray(self) -> Any:
         """The frames as an xarray dataset, with the dimensions `time`, `token`, `coordinate` and so on."""
-        return call("runs.desk:to_xarray", self)
+        return call("to_xarray", self)
 
     def _repr_html_(self) -> str:
-        return call("runs.desk:card", self)
+        return call("card", self)
 
 
-def frame_at(times: Any, time: float) -> int:
-    """The index of the frame at a time; a time between frames is refused, since nothing was computed there."""
+def frame_at(times: Any, i: int | None, time: float | None) -> int:
+    """The index of a frame, given itself or its time; a time between frames is refused, since nothing was computed there."""
+    if (i is None) == (time is None):
+        raise TypeError("`at` takes the index of a frame or `time=`, one of the two.")
+    if time is None:
+        return i  # pyright: ignore[reportReturnType]
     import numpy as np
 
     times = np.asarray(times, float)

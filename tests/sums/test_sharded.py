@@ -31,8 +31,7 @@ ring = Sharded(Dense())
 path = mf.evolve(field, ring.spread(mu), times, engine=ring)
 alone = mf.evolve(field, mu, times, engine=Dense()).final.points
 for shard in path.final.points.addressable_shards:
-    # The sums differ by rounding alone, and three units of time contract.
-    # Sums in another order choose lengths of steps that differ by rounding, and results by that part of the tolerance.
+    # Sums in another order choose lengths of steps that differ by rounding, and results by a part of the tolerance of 1e-8.
     np.testing.assert_allclose(shard.data, alone[shard.index], rtol=0, atol=1e-11)
 assert path.stats["engine"] == "sharded"
 """

@@ -217,7 +217,11 @@ class Flow(AbstractFlow[Measure]):
         end = self._time(-1) if end is None else jnp.asarray(end, self.times.dtype)
         way, solver, start = self.way().coarser(), self.solver.second(), self._time(0)
         stops = start + jnp.asarray([0.0, *self.solver.pauses, 1.0], start.dtype) * (end - start)
-        again = lambda mu: _in_room(way, self.field, mu, start, stops, solver, FRAMES, pulse, room)  # noqa: E731
+
+        def again(mu):
+            with heard(pulse):
+                return _in_room(way, self.field, mu, start, stops, solver, FRAMES, pulse, room)
+
         second = again(self.start)
         error, less, lesser = (
             _distance(final, second, way.gain(self.solver)),

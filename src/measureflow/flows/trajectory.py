@@ -105,10 +105,7 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
 
     def at(self, i: int | None = None, *, time: float | None = None) -> Measure:
         """The measure of frame `i`, counted from the end if it is negative, or that of the frame at a `time`."""
-        if (i is None) == (time is None):
-            raise TypeError("`at` takes the index of a frame or `time=`, one of the two.")
-        if i is None:
-            i = frame_at(self.times, time)  # pyright: ignore[reportArgumentType]
+        i = frame_at(self.times, i, time)
         if isinstance(i, int) and not -len(self) <= i < len(self):
             raise IndexError(f"`i` is {i}, but the path has {len(self)} frames, from 0 to {len(self) - 1}.")
         return _frame(self.measures, i)

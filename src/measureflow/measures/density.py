@@ -261,20 +261,23 @@ class AbstractSpectral(AbstractDensity, AbstractHeated, AbstractMoments):
 
     def seen(self, like: "AbstractSpectral") -> "AbstractSpectral":
         """The density as moments of the degree of another show it."""
-        return warmed(like, self.lowest(like.degree))
+        return like._with(self.moments) if self.degree == like.degree else shown(self, like)
 
     def _with(self, moments: Float[Array, "*_"]) -> "AbstractSpectral":
         return eqx.tree_at(lambda mu: mu.moments, self, moments)
 
 
-def warmed(like: AbstractSpectral, moments: Float[Array, "*_"]) -> AbstractSpectral:
-    """The density of given moments, blurred by the heat equation for as long as its highest ones would make it ripple.
+def shown(mu: AbstractMoments, like: AbstractSpectral) -> AbstractSpectral:
+    """The density of the lowest moments, blurred by the heat equation for as long as those left out would make it ripple.
 
-    It is not blurred at all while they are below a bound, so that what is shown changes steadily when a density loses its
-    resolution. A cluster is shown as a bump about as wide as the shortest wave.
+    It is not blurred at all while the next ones are below a bound, so that what is shown changes steadily when a density loses
+    its resolution, and one that has no others is shown as it is. A cluster is a bump about as wide as the shortest wave.
     """
-    sharp = like._with(moments)
-    return sharp.heat(jnp.log(jnp.maximum(sharp.tail / RIPPLE, 1.0)) / sharp.eigenvalues.max())
+    wide = like.padded(like.degree + max(1, int(TAIL * like.degree)))
+    wide = wide._with(mu.lowest(wide.degree))
+    sharp, highest = like._with(wide.lowest(like.degree)), like.eigenvalues.max()
+    left = jnp.where(wide.eigenvalues > highest, jnp.abs(wide.moments), 0.0).max()
+    return sharp.heat(jnp.log(jnp.maximum(jnp.minimum(sharp.tail, left) / RIPPLE, 1.0)) / highest)
 
 
 def check_density(values: Array, mass: Array) -> None:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from measureflow.measures.axial import AxialDensity, folded, gegenbauer_at, meridian, unfolded
 from measureflow.measures.circle import CircleDensity
 from measureflow.measures.cloud import AbstractCloud
-from measureflow.measures.density import AbstractMoments, AbstractSpectral, warmed
+from measureflow.measures.density import AbstractMoments, AbstractSpectral, shown
 from measureflow.measures.sphere import SphereDensity, harmonic_sums
 from measureflow.spaces import Euclidean, Sphere
 from measureflow.sums import AbstractEngine, Attended, Auto, Blockwise
@@ -34,6 +34,11 @@ class AbstractParcels(AbstractCloud, AbstractMoments):
     points: eqx.AbstractVar[Float[Array, "*frames n d"]]
     log_weights: eqx.AbstractVar[Float[Array, "*frames n"]]
     engine: eqx.AbstractVar[AbstractEngine]
+
+    @property
+    def space(self) -> Sphere:
+        """The sphere."""
+        return Sphere(self.points.shape[-1])
 
     @property
     def described(self) -> str:
@@ -56,7 +61,7 @@ class AbstractParcels(AbstractCloud, AbstractMoments):
 
     def seen(self, like: AbstractSpectral) -> AbstractSpectral:
         """The density as moments of the degree of another show it: clusters are as wide as they can resolve."""
-        return warmed(like, self.lowest(like.degree))
+        return shown(self, like)
 
     @property
     def density(self) -> AbstractSpectral:
@@ -96,11 +101,6 @@ class CircleParcels(AbstractParcels):
     engine: AbstractEngine
     degree: int = eqx.field(static=True)
 
-    @property
-    def space(self) -> Sphere:
-        """The circle."""
-        return Sphere(2)
-
     def lowest(self, degree: int) -> Float[Array, "2 k"]:
         """The sums of cosines and of sines of multiples of the angles."""
         z = jax.lax.complex(*self.points.T)
@@ -123,11 +123,6 @@ class SphereParcels(AbstractParcels):
     engine: AbstractEngine
     degree: int = eqx.field(static=True)
 
-    @property
-    def space(self) -> Sphere:
-        """The usual sphere."""
-        return Sphere(3)
-
     def lowest(self, degree: int) -> Float[Array, "2 l m"]:
         """The sums of harmonics over the parcels."""
         return harmonic_sums(degree, self.points, self.weights)
@@ -145,11 +140,6 @@ class AxialParcels(AbstractParcels):
     log_weights: Float[Array, "*frames n"]
     engine: AbstractEngine
     degree: int = eqx.field(static=True)
-
-    @property
-    def space(self) -> Sphere:
-        """The sphere."""
-        return Sphere(self.points.shape[-1])
 
     @property
     def engine_name(self) -> str:

@@ -1,7 +1,7 @@
 """Results in the hand: pictures, tables and files of a path that was never recorded, by the words that runs use.
 
-A saved path is one `.npz` file of plain arrays: the
-numbers of its measures, and a text with everything else; `load` reads it back to the same bits.
+A saved path is one `.npz` file of plain arrays: the numbers of its measures, and a text with everything else; `load` reads it
+back to the same bits.
 """
 
 import io
@@ -175,14 +175,13 @@ def _path_of(run: Run) -> Trajectory:
     if not frames:
         raise InputError(f"{str(run.path)!r} has no saved frames.")
     times = jnp.asarray(run.times)
-    kind = REACHED if run.ok else STOPPED
-    ended = run.info.get("ended", {"kind": kind, "time": float(times[-1]), "speed": float("nan")})
     costs = {name: jnp.asarray(value) for name, value in run.stats.items() if isinstance(value, int | float)}
     return Trajectory(
         times=times,
         kept=jax.tree.map(lambda *leaves: jnp.stack(leaves), *frames),
         final=frames[-1],
-        outcome=Outcome(**{name: jnp.asarray(value) for name, value in ended.items()}),
+        # A folder keeps the sentence of its outcome alone; the speed at the end is not known.
+        outcome=Outcome(jnp.asarray(REACHED if run.ok else STOPPED), times[-1], jnp.full((), jnp.nan, times.dtype)),
         frames=jnp.asarray(len(frames)),
         costs=costs,
         engine=run.info["engine"],

@@ -152,10 +152,7 @@ class Run(OnDesk):
 
     def at(self, i: int | None = None, *, time: float | None = None) -> Any:
         """The measure of frame `i`, or that of the frame at a `time`."""
-        if (i is None) == (time is None):
-            raise TypeError("`at` takes the index of a frame or `time=`, one of the two.")
-        if i is None:
-            i = frame_at(self.times, time)  # pyright: ignore[reportArgumentType]
+        i = frame_at(self.times if i is None else (), i, time)
         if not -self.frames <= i < self.frames:
             raise IndexError(f"`i` is {i}, but {str(self.path)!r} has {self.frames} frames.")
         return self.word.restored(self.info["measure"], self.arrays(i))

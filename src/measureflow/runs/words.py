@@ -6,10 +6,11 @@ its class and one line. Nothing here needs JAX: what makes an object is a refere
 """
 
 import difflib
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from measureflow.desk import load as load
 
 
 @dataclass(frozen=True)
@@ -79,17 +80,6 @@ class Table(dict[str, Any]):
             for name in self.options()
             if name in config.model_fields_set and name not in chosen
         ]
-
-
-def load(reference: str | Callable[..., Any]) -> Any:
-    """What a reference `"module:name"` stands for; an object stands for itself."""
-    if not isinstance(reference, str):
-        return reference
-    module, _, names = reference.partition(":")
-    found = importlib.import_module(module)
-    for name in names.split("."):
-        found = getattr(found, name)
-    return found
 
 
 def nearest(word: Any, known: tuple[str, ...] | list[str]) -> str:
