@@ -12,6 +12,10 @@ from measureflow.diagnostics.clustering import clusters as clusters
 from measureflow.diagnostics.clustering import extent as extent
 from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
+from measureflow.diagnostics.mergers import Linkage as Linkage
+from measureflow.diagnostics.mergers import Mergers as Mergers
+from measureflow.diagnostics.mergers import heights as heights
+from measureflow.diagnostics.mergers import mergers as mergers
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz

@@ -5,6 +5,7 @@ tolerance, measured inside the space (single linkage). Without one, clusters are
 its own scale, and a token may be in none. These functions look at numbers on the host; they are not meant to be traced.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -14,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.diagnostics.dendrogram import persistent
+from measureflow.diagnostics.mergers import partitions
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means
@@ -37,7 +39,7 @@ class Clusters(NamedTuple):
 
 
 class ClusterChange(NamedTuple):
-    """The number of clusters changed between two frames."""
+    """The number of clusters changed between two times, of two frames or of one event."""
 
     after: float
     before: float
@@ -108,8 +110,14 @@ def cluster_counts(path: Trajectory[Particles], tolerance: float | None = None) 
 
 
 def merge_times(path: Trajectory[Particles], tolerance: float | None = None) -> list[ClusterChange]:
-    """When the number of clusters changes, each time enclosed by the frames around it."""
-    return changes(np.asarray(path.times), cluster_counts(path, tolerance))
+    """When the number of clusters changes, each time enclosed by the frames around it.
+
+    On a path evolved with `events=Linkage(tolerance)` they are the times of its events, located inside the steps.
+    """
+    if path.events is None or tolerance is None:
+        return changes(np.asarray(path.times), cluster_counts(path, tolerance))
+    counts = [(time, int(labels.max()) + 1) for time, labels in partitions(path, tolerance)]
+    return [ClusterChange(time, time, count) for (_, old), (time, count) in pairwise(counts) if count != old]
 
 
 def changes(times: np.ndarray, counts: np.ndarray) -> list[ClusterChange]:

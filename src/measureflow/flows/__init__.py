@@ -16,5 +16,6 @@ from measureflow.flows.solvers import Adaptive as Adaptive
 from measureflow.flows.solvers import Euler as Euler
 from measureflow.flows.solvers import Heun as Heun
 from measureflow.flows.solvers import Stiff as Stiff
+from measureflow.flows.trajectory import Events as Events
 from measureflow.flows.trajectory import Outcome as Outcome
 from measureflow.flows.trajectory import Trajectory as Trajectory

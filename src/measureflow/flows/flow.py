@@ -34,6 +34,9 @@ from measureflow.measures.parcels import AbstractParcels
 from measureflow.sums import AbstractEngine, Auto, native
 from measureflow.sums.native.pulse import Pulse, heard
 
+EVENTS = 64
+"""Room for events unless a number is given: all measures there are kept."""
+
 ROOM = 64
 """Up to so many frames the runs that check an error have room for as many as the path, and need no program of their own."""
 
@@ -132,6 +135,8 @@ class Flow(AbstractFlow[Measure]):
         engine: AbstractEngine | None = None,
         observe: Callable[[Measure], Any] | None = None,
         keep: bool | None = None,
+        events: Callable[[Measure], Any] | None = None,
+        most_events: int = EVENTS,
     ):
         check_kinds(field, start, noise)
         dtype = precision(start)
@@ -151,9 +156,12 @@ class Flow(AbstractFlow[Measure]):
             merging.check(self.field, self.start, noise)
         self.merge = None if merge is None else float(np.asarray(merge))
         if follow:
-            following.check(self.field, self.start)
+            following.check(self.field, self.start, events)
         self.follow = follow
-        self.keeping = Keeping(observe is None if keep is None else keep, observe)
+        if most_events < 1:
+            raise ValueError(f"`most_events` must be at least 1; got {most_events}.")
+        frames = observe is None if keep is None else keep
+        self.keeping = Keeping(frames, observe, events, 0 if events is None else most_events)
         self.way()  # a noise that does not fit is refused here
 
     def _time(self, i: int) -> Float[Array, ""]:
@@ -246,6 +254,8 @@ def evolve(
     engine: AbstractEngine | None = None,
     observe: Callable[[Measure], Any] | None = None,
     keep: bool | None = None,
+    events: Callable[[Measure], Any] | None = None,
+    most_events: int = EVENTS,
     derivative: Any = None,
     verify: bool = False,
 ) -> Trajectory[Measure]:
@@ -265,6 +275,9 @@ def evolve(
     - `observe`: a JAX function of the measure, computed at every time; `path.observed` has its values. Frames are then kept
       only with `keep=True`, so that memory does not grow with their number. One function object compiles once: define it
       outside of loops.
+    - `events`: a JAX function of the measure, one number or several. Where one crosses zero is found inside the steps, within a
+      billionth of their length; `path.events` has the times, which of the numbers it was, and the measures there. The flow ends
+      at event number `most_events`: with 1 it runs until something happens.
     - `derivative`: reverse mode unless given; `diffrax.ForwardMode()` for `jax.jvp`, `diffrax.RecursiveCheckpointAdjoint(k)`
       for reverse mode with `k` snapshots.
     - `verify`: run again with other steps, and with less resolution where the measure has one, and put an
@@ -284,6 +297,7 @@ def evolve(
     flow = Flow(
         field, mu0, times, solver,
         noise=noise, merge=merge, follow=follow, key=key, engine=engine, observe=observe, keep=keep,
+        events=events, most_events=most_events,
     )  # fmt: skip
     path = flow.run(derivative)
     if not verify:
@@ -343,13 +357,14 @@ def check_kinds(field: Any, start: Any, noise: Any, called: str = "evolve(field,
 
 def _check_observe(keeping: Keeping, mu: AbstractMeasure) -> None:
     """Say so if it is what observes that cannot be compiled."""
-    try:
-        jax.eval_shape(keeping, mu)
-    except jax.errors.JAXTypeError:
-        raise ValueError(
-            "`observe` is computed while the flow runs, so it must be made of JAX operations; this one looks at numbers. Keep "
-            "the frames and use `path.map`."
-        ) from None
+    for name, look in (("observe", keeping), ("events", keeping.sides)):
+        try:
+            jax.eval_shape(look, mu)
+        except jax.errors.JAXTypeError:
+            raise ValueError(
+                f"`{name}` is computed while the flow runs, so it must be made of JAX operations; this one looks at numbers. "
+                "Keep the frames and use `path.map`."
+            ) from None
 
 
 def _check_end(field: AbstractField, times: Float[Array, " k"]) -> None:

@@ -70,13 +70,15 @@ class Following(AbstractWay):
         return leg(field, mu, start, times, solver, self.method, None, keeping, strict, token)
 
 
-def check(field: AbstractField, mu: AbstractMeasure) -> None:
+def check(field: AbstractField, mu: AbstractMeasure, events: Any) -> None:
     """Refuse, with a sentence, what has no other form."""
     if not isinstance(mu, AbstractSpectral):
         raise TypeError(
             "`follow` is for densities through their moments, such as `CircleDensity` or `SphereDensity`; "
             f"got {type(mu).__name__}."
         )
+    if events is not None:
+        raise ValueError("`follow` and `events` exclude each other: an event is a function of a measure in one form.")
     if not checks.concrete(mu, field):
         raise ValueError("`follow` looks at numbers, so it cannot be traced; drop it under jit, grad and vmap.")
 

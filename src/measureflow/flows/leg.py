@@ -23,6 +23,7 @@ from measureflow.flows.stepping import AbstractMethod, Step, largest
 from measureflow.flows.trajectory import (
     BLOW_UP,
     DIVERGED,
+    ENDED,
     FAILED,
     INVALID,
     OVERFLOW,
@@ -32,6 +33,7 @@ from measureflow.flows.trajectory import (
     UNDEFINED,
     UNDERFLOW,
     UNSOUND,
+    Events,
     Measure,
     Outcome,
     Trajectory,
@@ -46,19 +48,35 @@ TWICE = (
     "Reverse mode over reverse mode does not pass through a flow. Take forward mode over it, `jax.hessian` or "
     "`jax.jacfwd(jax.grad(f))`, or forward mode twice with `derivative=diffrax.ForwardMode()`."
 )
+LOCATED = "Derivatives do not pass through the `events` of a flow, which are located by halving; drop them here."
 OUTSIDE = 1e-6
 """How far a measure may be from its space when it starts, relative to its size: float32 rounding passes."""
 
 
+SHARP = 1e-9
+"""The part of a step to which an event in it is located: far below the error of the step, in thirty halvings."""
+
+
 class Keeping(eqx.Module):
-    """What is kept of every frame: the measure itself, what is observed of it, or both."""
+    """What is kept of every frame: the measure itself, what is observed of it, or both; and up to how many `events`.
+
+    `before` is how many there were already, and on which sides of zero the functions were after them.
+    """
 
     frames: bool = eqx.field(static=True, default=True)
     observe: Callable[[Any], Any] | None = eqx.field(static=True, default=None)
+    events: Callable[[Any], Any] | None = None
+    most: int = eqx.field(static=True, default=0)
+    before: tuple[Int[Array, ""], Bool[Array, " e"]] | None = None
 
     def __call__(self, mu: Any) -> tuple[Any, Any]:
         """The frame, and what is observed of it; None where it is not kept."""
         return mu if self.frames else None, None if self.observe is None else self.observe(mu)
+
+    def sides(self, mu: Any) -> Bool[Array, " e"]:
+        """On which side of zero the functions are whose crossings are events."""
+        values = () if self.events is None else jax.tree.leaves(self.events(mu))
+        return jnp.concatenate([jnp.zeros(0, bool), *(jnp.ravel(jnp.asarray(value)) > 0 for value in values)])
 
 
 FRAMES = Keeping()
@@ -123,8 +141,8 @@ class Straight(AbstractWay):
 
 
 class State(NamedTuple):
-    """Where a leg stands: the measure, its rate if the method carries it, the length of the next step, what was done, and
-    what it stopped for."""
+    """Where a leg stands: the measure, its rate if the method carries it, the length of the next step, what was done, what it
+    stopped for, and the events so far."""
 
     t: Float[Array, ""]
     mu: Any
@@ -134,9 +152,10 @@ class State(NamedTuple):
     rejected: Int[Array, ""]
     tried: Int[Array, ""]
     halt: Int[Array, ""]
+    events: Events
 
 
-GOING, STUCK, UNSOLVED, TIRED, LEFT, CALLED = range(6)
+GOING, STUCK, UNSOLVED, TIRED, LEFT, CALLED, FULL = range(7)
 
 
 @eqx.filter_jit
@@ -180,7 +199,9 @@ def leg(
         k = state.rate if carried else rate(state.t, state.mu)
         new = method.step(before, state.t, t1, state.mu, k)
         new = new._replace(mu=new.mu.settle(), rate=new.rate if carried else None)
-        state = _advanced(state, t1, new, solver, strict)
+        after = _advanced(state, t1, new, solver, strict)
+        part = lambda t: method.step(before, state.t, t, state.mu, k).mu.settle()  # noqa: E731
+        state = after if keeping.events is None else _noticed(keeping, part, state.t, after)
         if token is None:
             return state
         called = beat(token, state.t, state.steps + state.rejected) & (state.halt == GOING)
@@ -197,7 +218,10 @@ def leg(
         return state, jax.tree.map(lambda leaf: _unless(state.t < time, leaf), keeping(state.mu))
 
     k, zero = rate(_before(start, times[-1]), mu.settle()), jnp.zeros((), int)
-    state = State(start, mu, k if carried else None, solver.first(mu, k), zero, zero, zero, jnp.asarray(GOING))
+    events = Events.none(
+        mu, times.dtype, keeping.most, keeping.sides(mu) if keeping.before is None else keeping.before[1]
+    )
+    state = State(start, mu, k if carried else None, solver.first(mu, k), zero, zero, zero, jnp.asarray(GOING), events)
     state, (measures, observed) = jax.lax.scan(jax.checkpoint(frame) if checkpoint else frame, state, times)
     speed = largest(state.rate if carried else rate(_before(state.t, times[-1]), state.mu))
     kind = jnp.where(valid, _kind(state, solver, speed, strict), INVALID)
@@ -210,6 +234,44 @@ def leg(
         frames=jnp.where(valid, jnp.sum(times <= state.t), 0),
         costs={"steps": state.steps, "rejected": state.rejected},
         engine=mu.engine_name,
+        events=None if keeping.events is None else eqxi.nondifferentiable(state.events, msg=LOCATED),
+    )
+
+
+def _noticed(keeping: Keeping, part: Callable[[Any], Any], start: Float[Array, ""], state: State) -> State:
+    """The state after a step with the events in it, where `part` leads from its start to a time inside.
+
+    The first change of side is located by halving; then the next one is looked for from there. The step itself stays what it
+    was, so a path is the same with events or without, but for the last event there is room for, where it ends.
+    """
+    end, most = keeping.sides(state.mu), keeping.most - (0 if keeping.before is None else keeping.before[0])
+    width = jnp.maximum(SHARP * (state.t - start), 4 * jnp.finfo(start.dtype).eps * jnp.abs(state.t))
+
+    def halve(sides, bracket):
+        left, right, mu = bracket
+        middle = left + (right - left) / 2
+        at = part(middle)
+        there = (keeping.sides(at) != sides).any()
+        return jnp.where(there, left, middle), jnp.where(there, middle, right), _chosen(there, at, mu)
+
+    def some(found):
+        events, _ = found
+        return (events.sides != end).any() & (events.count < most)
+
+    def next_(found):
+        events, since = found
+        bracket = since, state.t, state.mu
+        _, time, mu = jax.lax.while_loop(lambda b: b[1] - b[0] > width, lambda b: halve(events.sides, b), bracket)
+        return events.with_(time, jnp.argmax(keeping.sides(mu) != events.sides), mu), time
+
+    events, time = jax.lax.while_loop(some, next_, (state.events, start))
+    full = (events.count == most) & (events.count > state.events.count)
+    last = jax.tree.map(lambda leaf: leaf[events.count - 1], events.measures)
+    return state._replace(
+        t=jnp.where(full, time, state.t),
+        mu=_chosen(full, last, state.mu),
+        halt=jnp.where(full, FULL, state.halt),
+        events=events,
     )
 
 
@@ -256,6 +318,7 @@ def _advanced(state: State, t1: Float[Array, ""], new: Step, solver: AbstractSol
         state.rejected + (~keep).astype(int),
         tried,
         jnp.select(reasons, [STUCK, UNSOLVED, TIRED, LEFT], GOING),
+        state.events,
     )
 
 
@@ -310,6 +373,7 @@ def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""], strict:
         [
             halt == GOING,
             halt == CALLED,
+            halt == FULL,
             halt == TIRED,
             stuck & lost,
             stuck & fixed,
@@ -318,6 +382,6 @@ def _kind(state: State, solver: AbstractSolver, speed: Float[Array, ""], strict:
             (halt == LEFT) & unsound,
             halt == LEFT,
         ],
-        [REACHED, STOPPED, SPENT, UNDEFINED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
+        [REACHED, STOPPED, ENDED, SPENT, UNDEFINED, DIVERGED, BLOW_UP, UNDERFLOW, UNSOUND, OVERFLOW],
         FAILED,
     )

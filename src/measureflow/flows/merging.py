@@ -6,6 +6,8 @@ number of tokens in a leg is a power of two: the places that are free hold token
 there are few shapes to compile and the fast motion inside a cluster, which limits the steps, is gone.
 """
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -13,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, Real
+from jaxtyping import Array, Bool, Float, Int, Real
 
 from measureflow import checks
 from measureflow.fields import AbstractField, Causal
@@ -21,7 +23,7 @@ from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, leg
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
-from measureflow.flows.trajectory import Measure, Trajectory
+from measureflow.flows.trajectory import Events, Measure, Trajectory
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.grouping import means, met
 
@@ -39,6 +41,18 @@ class Awake(AbstractField):
     def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the field, and none for the places that are free."""
         return jnp.where(jnp.arange(len(xs))[:, None] < self.count, self.field(t, xs, mu), 0.0)
+
+
+class OfAll(eqx.Module):
+    """A function of all tokens, given those that stand for them."""
+
+    function: Callable[[Any], Any]
+    mu: Particles
+    where: Int[Array, " n"]
+
+    def __call__(self, merged: Particles) -> Any:
+        """The function with every token at the place of the one it became part of."""
+        return self.function(eqx.tree_at(lambda m: m.points, self.mu, merged.points[self.where]))
 
 
 class Merged(NamedTuple):
@@ -109,7 +123,7 @@ def merged_leg(
     the cloud and its merged form were never farther apart (in the largest displacement) when they were merged.
     """
     merged, t, longest = _duplicates(mu0), start, None
-    frames, steps, rejected, path = [], 0, 0, None
+    frames, events, steps, rejected, path = [], None, 0, 0, None
     for end in times:
         while path is None or (path.outcome.ok and t < end):
             merged, scale = _merge(field, merged, t, tolerance)
@@ -117,7 +131,9 @@ def merged_leg(
             longest = scale if longest is None else jnp.maximum(longest, t - start)
             stop = jnp.minimum(t + jnp.minimum(scale, longest), end)
             awake = Awake(field, jnp.asarray(merged.tokens))
-            path = leg(awake, merged.mu, t, stop[None], solver, token=token)
+            seen = _hunting(keeping, mu0, merged.where, events)
+            path = leg(awake, merged.mu, t, stop[None], solver, keeping=seen, token=token)
+            events = _joined(events, path.events, mu0, merged.where)
             merged, t = merged._replace(mu=path.final), path.outcome.time
             steps, rejected = steps + path.costs["steps"], rejected + path.costs["rejected"]
         if path.outcome.ok:
@@ -143,7 +159,37 @@ def merged_leg(
         frames=jnp.asarray(len(frames)),
         costs=costs,
         engine=mu0.engine_name,
+        events=events,
     )
+
+
+def _hunting(keeping: Keeping, mu: Particles, where: np.ndarray, events: Events | None) -> Keeping:
+    """What is kept of a piece: its end, and the events after those that were found."""
+    if keeping.events is None:
+        return FRAMES
+    before = (jnp.zeros((), int), _sides(keeping, mu)) if events is None else (events.count, events.sides)
+    return Keeping(events=OfAll(keeping.events, mu, jnp.asarray(where)), most=keeping.most, before=before)
+
+
+@eqx.filter_jit
+def _sides(keeping: Keeping, mu: Particles) -> Bool[Array, " e"]:
+    return keeping.sides(mu)
+
+
+def _joined(events: Events | None, more: Events | None, mu: Particles, where: np.ndarray) -> Events | None:
+    """Events, and those of the next piece, with all tokens; on the host, since numbers of events make many shapes."""
+    if more is None:
+        return None
+    count = int(more.count)
+    times, which, points = (np.asarray(part)[:count] for part in (more.times, more.which, more.measures.points))
+    points, log_weights = points[:, where], np.broadcast_to(mu.log_weights, (count, len(where)))
+    if events is not None:
+        old = events.times, events.which, events.measures.points, events.measures.log_weights
+        new = times, which, points, log_weights
+        times, which, points, log_weights = (np.concatenate([a, b]) for a, b in zip(old, new, strict=True))
+    measures = eqx.tree_at(lambda m: (m.points, m.log_weights), mu, (points, log_weights))
+    parts = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), (times, which, measures))
+    return Events(*parts, jnp.asarray(len(times), more.count.dtype), more.sides)
 
 
 @eqx.filter_jit

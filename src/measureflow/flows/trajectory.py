@@ -17,7 +17,7 @@ from measureflow.measures import AbstractCloud, AbstractMeasure
 Measure = TypeVar("Measure", bound=AbstractMeasure)
 Value = TypeVar("Value")
 
-REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND, UNDEFINED, SPENT, INVALID, STOPPED = range(11)
+REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND, UNDEFINED, SPENT, INVALID, STOPPED, ENDED = range(12)
 
 SENTENCES = {
     REACHED: "Reached t = {time:.10g}.",
@@ -32,6 +32,7 @@ SENTENCES = {
     UNDEFINED: "Stopped at t = {time:.10g}: the field is not a number there (NaN), though the measure is finite.",
     SPENT: "Stopped at t = {time:.10g}: too many steps to the next frame, at a speed of {speed:.3g}. Ask for an earlier time or "
     "closer frames, raise `most_steps`, or use `Stiff()` or `merge` if the motion is slow.",
+    ENDED: "Ended at t = {time:.10g}, at the last event there is room for.",
     STOPPED: "Interrupted at t = {time:.10g}.",
     INVALID: "Not started: times must increase, steps be positive, and the measure lie in its space; inside `jit` this is "
     "found only when it runs.",
@@ -69,6 +70,48 @@ class Outcome(eqx.Module):
 
 
 @final
+class Events(eqx.Module, Generic[Measure]):
+    """When functions of a measure crossed zero: the times in order, which of the functions it was, and the measures there.
+
+    Under `jit` and `vmap`, where shapes are fixed, times from `count` on are infinite. `sides` tells which functions are positive
+    after the last event.
+    """
+
+    times: Float[Array, " k"]
+    which: Int[Array, " k"]
+    measures: Measure
+    count: Int[Array, ""]
+    sides: Bool[Array, " e"]
+
+    @classmethod
+    def none(cls, mu: Any, dtype: Any, room: int, sides: Bool[Array, " e"]) -> "Events":
+        """Room for events."""
+        empty = jax.tree.map(lambda leaf: jnp.zeros((room, *leaf.shape), leaf.dtype), mu)
+        return cls(jnp.full(room, jnp.inf, dtype), jnp.zeros(room, int), empty, jnp.zeros((), int), sides)
+
+    def with_(self, time: Float[Array, ""], which: Int[Array, ""], mu: Any) -> "Events":
+        """The events and one more."""
+        old, new = (self.times, self.which, self.measures), (time, which, mu)
+        parts = jax.tree.map(lambda all_, one: all_.at[self.count].set(one), old, new)
+        return Events(*parts, self.count + 1, self.sides.at[which].set(~self.sides[which]))
+
+    def found(self) -> "Events":
+        """The events without room for more."""
+        count, parts = int(self.count), (self.times, self.which, self.measures)
+        # Cut on the host, where each number of events does not need a program of its own.
+        parts = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[:count], leaf.dtype), parts)
+        return Events(*parts, self.count, self.sides)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __repr__(self) -> str:
+        if not checks.concrete(self.times) or np.ndim(self.count):
+            return f"Events(at most {self.times.shape[-1]})"
+        return f"Events({int(self.count)}, at t = {', '.join(f'{t:.6g}' for t in np.asarray(self.times)[:8])})"
+
+
+@final
 class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
     """The frames of a flow.
 
@@ -94,6 +137,7 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
     costs: dict[str, Array]
     engine: str = eqx.field(static=True)
     observed: Any = None
+    events: Events[Measure] | None = None
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -172,7 +216,8 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
 
     def reached(self) -> "Trajectory[Measure]":
         """The trajectory without the frames that were not reached."""
-        return self._between(slice(int(self.frames)), self.frames)
+        path = self._between(slice(int(self.frames)), self.frames)
+        return path if path.events is None else dataclasses.replace(path, events=path.events.found())
 
     def _between(self, which: slice, frames: Int[Array, ""]) -> "Trajectory[Measure]":
         cut = jax.tree.map(lambda leaf: leaf[which], (self.times, self.kept, self.observed))

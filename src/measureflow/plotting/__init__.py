@@ -30,6 +30,8 @@ from measureflow.plotting.limits import circle_figure as circle_figure
 from measureflow.plotting.limits import gaussian_figure as gaussian_figure
 from measureflow.plotting.limits import sphere_figure as sphere_figure
 from measureflow.plotting.marks import cluster_colours as cluster_colours
+from measureflow.plotting.mergers import draw_mergers as draw_mergers
+from measureflow.plotting.mergers import mergers_figure as mergers_figure
 from measureflow.plotting.moving import movie as movie
 from measureflow.plotting.paths import draw_hull as draw_hull
 from measureflow.plotting.paths import draw_paths as draw_paths

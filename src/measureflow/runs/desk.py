@@ -17,6 +17,7 @@ import numpy as np
 
 from measureflow import checks
 from measureflow.energies import AbstractEnergy
+from measureflow.diagnostics import Mergers
 from measureflow.flows import Outcome, Trajectory
 from measureflow.flows.trajectory import REACHED, STOPPED
 from measureflow.runs.held import Curves, Held
@@ -62,6 +63,13 @@ def figure(
 def movie(result: Trajectory | Run, file: str | Path, *, title: str = "") -> Path:
     """Write a path or a run as a moving picture."""
     return run_movie(result if isinstance(result, Run) else Held(result, None, {}, title), file)  # pyright: ignore
+
+
+def dendrogram(tree: Mergers, *, log: bool = False) -> Any:
+    """The picture of a tree of mergers."""
+    from measureflow.plotting import mergers_figure
+
+    return shown(mergers_figure(tree.times, tree.pairs, tree.groups, tree.end, log=log))
 
 
 def shown(figure: Any) -> Any:
