@@ -76,7 +76,7 @@ def test_the_tree_is_drawn_over_time(path):
 def test_other_events_are_refused(path):
     with pytest.raises(ValueError, match="not those of `Linkage"):
         diagnostics.mergers(path, 0.06)
-    with pytest.raises(ValueError, match="`events=mf.diagnostics.Linkage"):
+    with pytest.raises(ValueError, match="evolve it with `events="):
         diagnostics.mergers(mf.layers(FIELD, on_circle(ANGLES), 2), 0.05)
     with pytest.raises(ValueError, match="`distance` must be positive"):
         diagnostics.Linkage(0.0)

@@ -81,12 +81,11 @@ def test_events_are_those_of_all_tokens_when_some_have_merged():
     mu = mf.Particles(mf.Sphere(2), np.stack([np.cos(angles), np.sin(angles)], 1))
     field, meet = mf.SoftmaxAttention.isotropic(2, beta=4.0), mf.diagnostics.Linkage(0.01)
     plain = mf.evolve(field, mu, [0.0, 30.0], events=meet)
-    merged = mf.evolve(field, mu, [0.0, 30.0], events=meet, merge=1e-6, most_events=4)
+    merged = mf.evolve(field, mu, [0.0, 30.0], events=meet, merge=1e-6)
     # Merging moves tokens by less than 1e-6, and they drift at speeds above 0.1 when they meet.
     np.testing.assert_allclose(merged.events.times, plain.events.times, atol=1e-5)
     np.testing.assert_allclose(merged.events.measures.points, plain.events.measures.points, atol=1e-5)
-    assert merged.stats["tokens"] < 5
-    assert merged.outcome.time == merged.events.times[-1]
+    assert merged.stats["tokens"] == 1
 
 
 def test_what_events_cannot_do_is_said():

@@ -105,7 +105,7 @@ def mergers(path: Trajectory[Any], distance: float) -> Mergers:
             for other in others:
                 pairs.append((first, other))
                 sizes.append(int((now == new).sum()))
-                first = groups + len(merged)  # noqa: PLW2901
+                first = groups + len(merged)
                 merged.append(time)
             names_now[new] = first
         names = names_now

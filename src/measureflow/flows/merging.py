@@ -6,7 +6,6 @@ number of tokens in a leg is a power of two: the places that are free hold token
 there are few shapes to compile and the fast motion inside a cluster, which limits the steps, is gone.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow import checks
-from measureflow.energies import AbstractEnergy
 from measureflow.diagnostics import Mergers
+from measureflow.energies import AbstractEnergy
 from measureflow.flows import Outcome, Trajectory
 from measureflow.flows.trajectory import REACHED, STOPPED
 from measureflow.runs.held import Curves, Held
