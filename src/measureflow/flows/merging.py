@@ -187,8 +187,8 @@ def _joined(events: Events | None, more: Events | None, mu: Particles, where: np
         new = times, which, points, log_weights
         times, which, points, log_weights = (np.concatenate([a, b]) for a, b in zip(old, new, strict=True))
     measures = eqx.tree_at(lambda m: (m.points, m.log_weights), mu, (points, log_weights))
-    parts = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), (times, which, measures))
-    return Events(*parts, jnp.asarray(len(times), more.count.dtype), more.sides)
+    times, which, measures = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), (times, which, measures))
+    return Events(times, which, measures, jnp.asarray(len(times), more.count.dtype), more.sides)
 
 
 @eqx.filter_jit

@@ -92,15 +92,15 @@ class Events(eqx.Module, Generic[Measure]):
     def with_(self, time: Float[Array, ""], which: Int[Array, ""], mu: Any) -> "Events":
         """The events and one more."""
         old, new = (self.times, self.which, self.measures), (time, which, mu)
-        parts = jax.tree.map(lambda all_, one: all_.at[self.count].set(one), old, new)
-        return Events(*parts, self.count + 1, self.sides.at[which].set(~self.sides[which]))
+        times, whiches, measures = jax.tree.map(lambda all_, one: all_.at[self.count].set(one), old, new)
+        return Events(times, whiches, measures, self.count + 1, self.sides.at[which].set(~self.sides[which]))
 
     def found(self) -> "Events":
         """The events without room for more."""
         count, parts = int(self.count), (self.times, self.which, self.measures)
         # Cut on the host, where each number of events does not need a program of its own.
-        parts = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[:count], leaf.dtype), parts)
-        return Events(*parts, self.count, self.sides)
+        times, which, measures = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[:count], leaf.dtype), parts)
+        return Events(times, which, measures, self.count, self.sides)
 
     def __len__(self) -> int:
         return len(self.times)
