@@ -17,7 +17,8 @@ FIELD = mf.SoftmaxAttention.isotropic(2, 9.0)
 
 def waves(angle):
     """A density that attention gathers in several clusters of various mass."""
-    return (1 + 0.3 * jnp.cos(angle) + 0.4 * jnp.cos(3 * angle - 1) + 0.2 * jnp.sin(4 * angle)) / (2 * jnp.pi)
+    angle = np.asarray(angle)
+    return (1 + 0.3 * np.cos(angle) + 0.4 * np.cos(3 * angle - 1) + 0.2 * np.sin(4 * angle)) / (2 * np.pi)
 
 
 def density(modes):

@@ -89,6 +89,7 @@ def coarse_error(mu: AbstractSpectral, finer: AbstractMoments) -> Float[Array, "
     return jnp.abs(finer.lowest(mu.degree) - mu.moments).max() + mu.tail
 
 
+@eqx.filter_jit
 def joined(path: Trajectory[Any], rest: Trajectory[Any], way: Following, error: Float[Array, ""]) -> Trajectory[Any]:
     """A path and the rest of it in the next form, as one path in that form."""
     lifted = None if path.kept is None else jax.vmap(way.finer)(path.kept)

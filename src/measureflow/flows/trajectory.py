@@ -97,9 +97,8 @@ class Events(eqx.Module, Generic[Measure]):
 
     def found(self) -> "Events":
         """The events without room for more."""
-        count, parts = int(self.count), (self.times, self.which, self.measures)
-        # Cut on the host, where each number of events does not need a program of its own.
-        times, which, measures = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[:count], leaf.dtype), parts)
+        some, parts = slice(int(self.count)), (self.times, self.which, self.measures)
+        times, which, measures = jax.tree.map(lambda leaf: _cut(leaf, some), parts)
         return Events(times, which, measures, self.count, self.sides)
 
     def __len__(self) -> int:
@@ -220,8 +219,17 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
         return path if path.events is None else dataclasses.replace(path, events=path.events.found())
 
     def _between(self, which: slice, frames: Int[Array, ""]) -> "Trajectory[Measure]":
-        cut = jax.tree.map(lambda leaf: leaf[which], (self.times, self.kept, self.observed))
-        return dataclasses.replace(self, times=cut[0], kept=cut[1], observed=cut[2], frames=frames)
+        times, kept, observed = jax.tree.map(lambda leaf: _cut(leaf, which), (self.times, self.kept, self.observed))
+        return dataclasses.replace(self, times=times, kept=kept, observed=observed, frames=frames)
+
+
+def _cut(leaf: Array, which: slice) -> Array:
+    """Some rows of an array; those in the memory of the host are cut there, where not every number of rows is a program."""
+    if range(*which.indices(len(leaf))) == range(len(leaf)):
+        return leaf
+    if not checks.concrete(leaf) or any(device.platform != "cpu" for device in leaf.devices()) or len(leaf.devices()) > 1:
+        return leaf[which]
+    return jnp.asarray(np.asarray(leaf)[which], leaf.dtype)
 
 
 @eqx.filter_jit

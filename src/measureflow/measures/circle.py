@@ -85,17 +85,14 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
             raise ValueError(f"`values` needs at least 3 angles to hold a moment; got {len(values)}.")
         if filter is not None and (filter < 2 or filter % 2):
             raise ValueError(f"`filter` is an even order, such as 8; got {filter}.")
-        check_density(values, values.mean() * 2 * jnp.pi)
-        coefficients = jnp.fft.rfft(values) * (2 * jnp.pi / len(values))
-        if len(values) % 2 == 0:  # the last one stands for both signs of its frequency
-            coefficients = coefficients.at[-1].divide(2)
-        self.moments = _real(coefficients)
+        check_density(values, np.full(len(values), 2 * np.pi / len(values)))
+        self.moments = _analysed(values)
         self.tilt, self.filter = None, filter
 
     @staticmethod
     def uniform(modes: int, filter: int | None = None) -> "CircleDensity":
         """The uniform density with a number of moments."""
-        return CircleDensity(jnp.full(_count(modes), 1 / (2 * jnp.pi)), filter)
+        return CircleDensity(np.full(_count(modes), 1 / (2 * np.pi)), filter)
 
     @staticmethod
     def from_function(
@@ -131,7 +128,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
         """The density at equally spaced angles from zero, more than two per moment."""
         if size <= 2 * self.modes:
             raise ValueError(f"`size` must be more than {2 * self.modes} to show {self.modes} moments; got {size}.")
-        return jnp.fft.irfft(_complex(self.moments), size) * (size / (2 * jnp.pi))
+        return _synthesised(self.moments, size)
 
     @property
     def engine_name(self) -> str:
@@ -169,6 +166,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
         """Independent tokens from the density, up to the square of the distance of the nodes."""
         return self._particles(jax.random.uniform(as_key(key), (n,), self.moments.dtype))
 
+    @eqx.filter_jit
     def _particles(self, shares: Float[Array, " n"]) -> Particles:
         size = 4 * len(self.grid.nodes)
         k = jnp.arange(self.modes + 1, dtype=self.moments.dtype)
@@ -210,7 +208,7 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
         checks.shaped("values", self.values, ("n",), "They are the averages over equal cells.")
         if len(self.values) < 3:
             raise ValueError(f"`values` needs at least 3 cells; got {len(self.values)}.")
-        check_density(self.values, self.values.mean() * 2 * jnp.pi)
+        check_density(self.values, np.full(len(self.values), 2 * np.pi / len(self.values)))
         self.tilt = None
 
     @staticmethod
@@ -320,6 +318,21 @@ def _minmod(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
 def _real(coefficients: Array) -> Float[Array, "2 k"]:
     """The integrals of cosines and of sines from those of `e^{-ikθ}`."""
     return jnp.stack([coefficients.real, -coefficients.imag])
+
+
+@jax.jit
+def _analysed(values: Float[Array, " n"]) -> Float[Array, "2 k"]:
+    """The moments of a density at equally spaced angles."""
+    coefficients = jnp.fft.rfft(values) * (2 * jnp.pi / len(values))
+    if len(values) % 2 == 0:  # the last one stands for both signs of its frequency
+        coefficients = coefficients.at[-1].divide(2)
+    return _real(coefficients)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _synthesised(moments: Float[Array, "*frames 2 k"], size: int) -> Float[Array, "*frames n"]:
+    """The density at equally spaced angles."""
+    return jnp.fft.irfft(_complex(moments), size) * (size / (2 * jnp.pi))
 
 
 def _complex(moments: Float[Array, "*frames 2 k"]) -> Array:

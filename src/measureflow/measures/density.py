@@ -267,6 +267,7 @@ class AbstractSpectral(AbstractDensity, AbstractHeated, AbstractMoments):
         return eqx.tree_at(lambda mu: mu.moments, self, moments)
 
 
+@eqx.filter_jit
 def shown(mu: AbstractMoments, like: AbstractSpectral) -> AbstractSpectral:
     """The density of the lowest moments, blurred by the heat equation for as long as those left out would make it ripple.
 
@@ -280,17 +281,24 @@ def shown(mu: AbstractMoments, like: AbstractSpectral) -> AbstractSpectral:
     return sharp.heat(jnp.log(jnp.maximum(jnp.minimum(sharp.tail, left) / RIPPLE, 1.0)) / highest)
 
 
-def check_density(values: Array, mass: Array) -> None:
-    """Refuse values that are not those of a probability density."""
+def check_density(values: Array, weights: np.ndarray) -> None:
+    """Refuse values that are not those of a probability density, where `weights` are those of the quadrature."""
     checks.finite("values", values)
-    if not checks.concrete(values, mass):
+    if not checks.concrete(values):
         return
-    if (lowest := float(values.min())) < 0:
+    known = np.asarray(values)
+    if (lowest := float(known.min())) < 0:
         raise ValueError(
-            f"`values` of a density must not be negative; entry {int(values.argmin())} is {lowest:.3g}. "
+            f"`values` of a density must not be negative; entry {int(known.argmin())} is {lowest:.3g}. "
             "If that is rounding, set it to zero."
         )
-    if abs(float(mass) - 1) > MASS_TOLERANCE:
-        raise ValueError(
-            f"`values` must have mass 1 within {MASS_TOLERANCE:g}; got {float(mass):.6g}. Divide them by it."
-        )
+    if abs((mass := float(known @ weights)) - 1) > MASS_TOLERANCE:
+        raise ValueError(f"`values` must have mass 1 within {MASS_TOLERANCE:g}; got {mass:.6g}. Divide them by it.")
+
+
+def lost(shown: Array, values: Array) -> float:
+    """How far a density is from the values that it was made of, relative to their maximum; 0 where they are traced."""
+    if not checks.concrete(shown, values):
+        return 0.0
+    shown, values = np.asarray(shown), np.asarray(values)
+    return float(np.abs(shown - values).max() / values.max())

@@ -78,6 +78,7 @@ class AbstractParcels(AbstractCloud, AbstractMoments):
         """None: every parcel keeps its share."""
         return jnp.zeros(self.log_weights.shape[:-1], self.log_weights.dtype)
 
+    @eqx.filter_jit
     def misplaced(self, other: AbstractMoments) -> Float[Array, ""]:
         """How far mass may be from where another measure has it: the largest difference of moments over their degree.
 
@@ -101,6 +102,7 @@ class CircleParcels(AbstractParcels):
     engine: AbstractEngine
     degree: int = eqx.field(static=True)
 
+    @eqx.filter_jit
     def lowest(self, degree: int) -> Float[Array, "2 k"]:
         """The sums of cosines and of sines of multiples of the angles."""
         z = jax.lax.complex(*self.points.T)
@@ -123,6 +125,7 @@ class SphereParcels(AbstractParcels):
     engine: AbstractEngine
     degree: int = eqx.field(static=True)
 
+    @eqx.filter_jit
     def lowest(self, degree: int) -> Float[Array, "2 l m"]:
         """The sums of harmonics over the parcels."""
         return harmonic_sums(degree, self.points, self.weights)
@@ -174,6 +177,7 @@ class AxialParcels(AbstractParcels):
         share = jnp.repeat(self.weights / len(around), len(around))
         return jnp.tensordot(share, integrand(points.reshape(n * len(around), d)), axes=1)
 
+    @eqx.filter_jit
     def lowest(self, degree: int) -> Float[Array, " k"]:
         """The sums of polynomials of the heights."""
         return gegenbauer_at(self.space.dim, degree, self.points[:, 0]) @ self.weights
@@ -196,6 +200,7 @@ class AxialParcels(AbstractParcels):
 PARCELS = {CircleDensity: CircleParcels, SphereDensity: SphereParcels, AxialDensity: AxialParcels}
 
 
+@eqx.filter_jit
 def cut(mu: AbstractSpectral) -> AbstractParcels:
     """A density in parcels, one for each point of a quadrature; what is negative gets no mass, and the whole keeps its own."""
     points, masses = mu.padded(FINER[type(mu)] * mu.degree).pieces()
