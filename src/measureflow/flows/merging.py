@@ -22,9 +22,12 @@ from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, leg
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
-from measureflow.flows.trajectory import Events, Measure, Trajectory
+from measureflow.flows.trajectory import SPENT, Events, Measure, Trajectory
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.grouping import means, met
+
+PATIENCE = 64
+"""Steps after which a piece is looked at again: where tokens have met on the way, the rest of it is stiff until they are one."""
 
 FEWEST, SAVING = 8, 4
 """An array is made smaller down to the first number and by at least the second: a compilation must pay for itself."""
@@ -124,18 +127,20 @@ def merged_leg(
     merged, t, longest = _duplicates(mu0), start, None
     frames, events, steps, rejected, path = [], None, 0, 0, None
     for end in times:
-        while path is None or (path.outcome.ok and t < end):
+        tried = 0
+        while path is None or (_goes_on(path, tried, solver) and t < end):
             merged, scale = _merge(field, merged, t, tolerance)
             # Legs grow with the time that has passed: tokens that are about to meet must not wait for the end of a long one.
             longest = scale if longest is None else jnp.maximum(longest, t - start)
             stop = jnp.minimum(t + jnp.minimum(scale, longest), end)
             awake = Awake(field, jnp.asarray(merged.tokens))
             seen = _hunting(keeping, mu0, merged.where, events)
-            path = leg(awake, merged.mu, t, stop[None], solver, keeping=seen, token=token)
+            path = leg(awake, merged.mu, t, stop[None], solver.patient(PATIENCE), keeping=seen, token=token)
             events = _joined(events, path.events, mu0, merged.where)
             merged, t = merged._replace(mu=path.final), path.outcome.time
             steps, rejected = steps + path.costs["steps"], rejected + path.costs["rejected"]
-        if path.outcome.ok:
+            tried += int(path.costs["steps"] + path.costs["rejected"])
+        if path.outcome.ok and t >= end:
             frames.append(_kept(keeping, mu0, merged.mu.points[merged.where]))
     assert path is not None
     measures, observed = (
@@ -160,6 +165,12 @@ def merged_leg(
         engine=mu0.engine_name,
         events=events,
     )
+
+
+def _goes_on(path: Trajectory[Any], tried: int, solver: AbstractSolver) -> bool:
+    """Whether a piece arrived, or only paused with steps left to the next frame."""
+    paused = int(path.outcome.kind) == SPENT and solver.most is not None and tried <= solver.most
+    return bool(path.outcome.ok) or paused
 
 
 def _hunting(keeping: Keeping, mu: Particles, where: np.ndarray, events: Events | None) -> Keeping:

@@ -78,6 +78,10 @@ class AbstractSolver(eqx.Module):
         """The number of steps between two frames after which a flow is given up, if there is one."""
         return None
 
+    def patient(self, steps: int) -> "AbstractSolver":
+        """The same solver, which pauses after so many steps; with equal steps it never does."""
+        return self
+
     @abc.abstractmethod
     def second(self) -> "AbstractSolver":
         """The same solver with other steps, to estimate an error."""
@@ -140,7 +144,7 @@ class AbstractFixedStep(AbstractSolver):
         return self.dt > 0
 
     def fits(self, times: Float[Array, " k"]) -> None:
-        """Refuse a step that the clock loses at late times: diffrax joins what lies within 100 spacings of the last."""
+        """Refuse a step that the clock loses at late times."""
         if not checks.concrete(self.dt, times):
             return
         latest, dt = float(np.abs(times).max()), float(self.dt)
@@ -268,6 +272,10 @@ class AbstractTolerance(AbstractSolver):
     def most(self) -> int | None:
         """`most_steps`."""
         return self.most_steps
+
+    def patient(self, steps: int) -> AbstractSolver:
+        """The same with fewer steps at most."""
+        return dataclasses.replace(self, most_steps=min(steps, self.most_steps))
 
     def second(self) -> AbstractSolver:
         """Tighten by `TIGHTER`. A looser run would cost less, but where the leading terms of its error cancel, as they do for
