@@ -8,6 +8,7 @@ angle, three times differentiable.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -134,18 +135,7 @@ def polygon_threshold(corners: int) -> Scalar:
     odd numbers from three on; the top eigenvalue changes its sign once.
     """
     _check_corners(corners, least=3)
-    if corners % 2 == 0:
-        return jnp.asarray(jnp.nan)
-    angles = _corners(corners)
-    # Where -beta sin^2 exceeds cos at the corner nearest to the antipode, it alone holds the polygon together.
-    x = angles[(corners - 1) // 2]
-    low = 2 * jnp.cos(x) / jnp.sin(x) ** 2
-
-    def attracts(beta):
-        cos = jnp.cos(angles)  # without the factor e^{-beta}, which would overflow
-        return _polygon(jnp.exp(beta * (cos + 1)) * (cos - beta * jnp.sin(angles) ** 2)).top < 0
-
-    return _bisect(attracts, low, jnp.zeros(()))
+    return _threshold(corners) if corners % 2 else jnp.asarray(jnp.nan)
 
 
 def check(f: Interaction) -> None:
@@ -168,7 +158,9 @@ def check(f: Interaction) -> None:
     if (off := float(jnp.abs(here - around).max())) > near:
         raise ValueError(f"`f` must have the period 2π of the angle between two tokens; it is off by {off:.3g}.")
     if not float(slope) > 0:
-        raise ValueError(f"`f` must attract near tokens, f'(0) > 0; got f'(0) = {float(slope):.3g}. Tokens cannot meet.")
+        raise ValueError(
+            f"`f` must attract near tokens, f'(0) > 0; got f'(0) = {float(slope):.3g}. Tokens cannot meet."
+        )
 
 
 def _derivatives(f: Interaction) -> tuple[Interaction, Interaction, Interaction]:
@@ -203,6 +195,20 @@ def _rise(second: Interaction, third: Interaction) -> Scalar:
     middle = jnp.where(turns, zeros, left)
     steps = [jax.vmap(second)(points) for points in (left, middle, right)]
     return 2 * sum(jnp.maximum(b - a, 0.0).sum() for a, b in zip(steps[:-1], steps[1:], strict=True))
+
+
+@partial(jax.jit, static_argnames="corners")
+def _threshold(corners: int) -> Scalar:
+    angles = _corners(corners)
+    # Where -beta sin^2 exceeds cos at the corner nearest to the antipode, it alone holds the polygon together.
+    x = angles[(corners - 1) // 2]
+    low = 2 * jnp.cos(x) / jnp.sin(x) ** 2
+
+    def attracts(beta):
+        cos = jnp.cos(angles)  # without the factor e^{-beta}, which would overflow
+        return _polygon(jnp.exp(beta * (cos + 1)) * (cos - beta * jnp.sin(angles) ** 2)).top < 0
+
+    return _bisect(attracts, low, jnp.zeros(()))
 
 
 def _polygon(slopes: Float[Array, " q"]) -> Polygon:

@@ -6,7 +6,9 @@ import numpy as np
 def third(x: np.ndarray, beta: float) -> np.ndarray:
     """`f'''` of `e^{β (cos x - 1)} sin x` by hand."""
     c, s = np.cos(x), np.sin(x)
-    polynomial = -c - 3 * beta * (c**2 - s**2) + 3 * beta**2 * s**2 * c - beta * s * (-s - 3 * beta * s * c + beta**2 * s**3)
+    polynomial = (
+        -c - 3 * beta * (c**2 - s**2) + 3 * beta**2 * s**2 * c - beta * s * (-s - 3 * beta * s * c + beta**2 * s**3)
+    )
     return np.exp(beta * (c - 1)) * polynomial
 
 
