@@ -1,10 +1,10 @@
 """Tokens on the circle with any odd interaction: when all of them meet, and which polygons hold them apart.
 
-Tokens turn at the rate `θ_i' = (1/n) sum_j f(θ_j - θ_i)` with `f` odd, of period 2π, and attracting, `f'(0) > 0`. The criterion of
-polyanskiy:25 looks at the third derivative: if `f' < 0` outside `[-τ, τ]` and `τ ∫(f''')_+ <= 4 (1 + τ/2π) f'(0)`, almost every
-start ends in one point. Regular polygons are at rest for every such `f`; where one of them attracts, tokens do not always meet.
-Unnormalised attention on the circle is `f(x) = e^{β cos x} sin x`. Derivatives are automatic, so `f` is a JAX function of one
-angle, three times differentiable.
+Tokens turn at the rate `θ_i' = (1/n) sum_j f(θ_j - θ_i)` with `f` odd, of period 2π, and attracting, `f'(0) > 0`. The
+criterion of polyanskiy:25 looks at the third derivative: if `f' < 0` outside `[-τ, τ]` and `τ ∫(f''')_+ <= 4 (1 + τ/2π) f'(0)`,
+almost every start ends in one point. Regular polygons are at rest for every such `f`; where one of them attracts, tokens do
+not always meet. Unnormalised attention on the circle is `f(x) = e^{β cos x} sin x`. Derivatives are automatic, so `f` is a JAX
+function of one angle, three times differentiable.
 """
 
 from collections.abc import Callable
@@ -193,8 +193,9 @@ def _rise(second: Interaction, third: Interaction) -> Scalar:
         left, rising[:-1]
     )
     middle = jnp.where(turns, zeros, left)
-    steps = [jax.vmap(second)(points) for points in (left, middle, right)]
-    return 2 * sum(jnp.maximum(b - a, 0.0).sum() for a, b in zip(steps[:-1], steps[1:], strict=True))
+    bend = jax.vmap(second)
+    steps = jnp.stack([bend(middle) - bend(left), bend(right) - bend(middle)])
+    return 2 * jnp.maximum(steps, 0.0).sum()
 
 
 @partial(jax.jit, static_argnames="corners")

@@ -90,4 +90,5 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     ax.set(xlim=(-40.0, 4.0), ylim=(-1.2, 1.2))
     ax.annotate("empty", (2.0, -0.6), ha="center", fontsize=11, color="#2E3440")
     ax.legend(frameon=False, fontsize=10, loc="upper left")
-    return dress(ax, "margin of the criterion", "top eigenvalue of the most stable polygon").figure
+    dress(ax, "margin of the criterion", "top eigenvalue of the most stable polygon")
+    return figure

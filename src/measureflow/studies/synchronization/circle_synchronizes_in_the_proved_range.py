@@ -77,7 +77,7 @@ def rises(beta: Float[Array, ""]) -> Float[Array, ""]:
 def norm(beta: float) -> float:
     """∫|f'''| by quadrature, where f'(0) = 1."""
     return 2 * float(
-        quad(lambda x: abs(third(np.asarray(x), beta)), 0.0, np.pi, limit=400, epsabs=0.0, epsrel=1e-12)[0]
+        quad(lambda x: abs(third(np.array([x]), beta)[0]), 0.0, np.pi, limit=400, epsabs=0.0, epsrel=1e-12)[0]
     )
 
 
