@@ -48,7 +48,11 @@ def distance(mu: AxialParcels) -> Float[Array, ""]:
 
 @eqx.filter_jit
 def distances(
-    model: type[AbstractAttention], betas: Float[Array, " b"], mu: AxialParcels, times: Float[Array, " k"], rtol: float = 1e-8
+    model: type[AbstractAttention],
+    betas: Float[Array, " b"],
+    mu: AxialParcels,
+    times: Float[Array, " k"],
+    rtol: float = 1e-8,
 ) -> Float[Array, "b k"]:
     """How far a density is from the pole, for each beta; steps keep parcels by the antipode to a relative precision."""
 
