@@ -34,9 +34,8 @@ def start(dim: int, density: Callable[[np.ndarray], np.ndarray], p: np.ndarray) 
     masses = density(z) * s ** (dim - 1)
     points = np.zeros((len(p), dim))
     points[:, 0], points[:, 1] = z, s
-    return AxialParcels(
-        jnp.asarray(points), jnp.asarray(np.log(masses / masses.sum())), Auto().on(Sphere(dim)), degree=4
-    )
+    log_weights, engine = jnp.asarray(np.log(masses / masses.sum())), Auto().on(Sphere(dim))
+    return AxialParcels(jnp.asarray(points), log_weights, engine, 4)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def distance(mu: AxialParcels) -> Float[Array, ""]:
@@ -63,9 +62,7 @@ def distances(
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def shifted(
-    masses: Float[Array, " n"], p: Float[Array, " n"], steps: int, end: Float[Array, ""]
-) -> Float[Array, " steps+1"]:
+def shifted(masses: Float[Array, " n"], p: Float[Array, " n"], steps: int, end: Float[Array, ""]) -> Float[Array, " k"]:
     """The same distance at beta = 0 by another road: Runge-Kutta steps for the one number `q = ∫m`, on nodes `p - q`."""
     dt = end / steps
 

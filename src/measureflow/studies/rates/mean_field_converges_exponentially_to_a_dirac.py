@@ -34,7 +34,7 @@ STARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def run(size: Size = SMALL) -> Verdict:
-    """Follow three starts for four betas on the circle, and one on the sphere (in full all), and see whether the distance falls."""
+    """Follow three starts for four betas on the circle, and one on the sphere (in full all)."""
     p, times, betas = heights(24.0, size.pick(0.5, 0.3)), jnp.asarray(TIMES), jnp.asarray(BETAS)
     found = {
         name: np.asarray(distances(UnnormalisedAttention, betas, start(2, density, p), times, 1e-6))
