@@ -53,8 +53,9 @@ def mean_field_contraction(dim: Numbers, beta: Numbers, *, model: Model = softma
 
     min(c, (d - 1) e / 2) with the contraction c of the cluster and the escape e from its antipode: mass that begins within
     e^{-et} of the antipode, a part e^{-(d-1) et} of all, has not arrived by the time t. Unnormalised it is
-    min(e^beta, (d-1) e^{-beta}/2); at beta = 0 both models have 1/2 on the circle and 1 from the sphere on, there with a factor sqrt(t), as on every tie.
-    `dim` counts ambient coordinates, 2 for the circle. Derived; chen:25 proves 1/100 for small |beta|.
+    min(e^beta, (d-1) e^{-beta}/2); at beta = 0 both models have 1/2 on the circle and 1 from the sphere on, there with a
+    factor sqrt(t), as on every tie. `dim` counts ambient coordinates, 2 for the circle. Derived; chen:25 proves 1/100 for
+    small |beta|.
     """
     dim = jnp.asarray(dim, dtype=float)
     return jnp.minimum(displacement_contraction(beta, model=model), (dim - 1) / 2 * antipode_escape(beta, model=model))

@@ -46,7 +46,9 @@ def run(size: Size = SMALL) -> Verdict:
     flat = [np.asarray(distances(model, jnp.asarray(BETAS), starts[2], ticks)) for model in models]
     laws = [rates.mean_field_contraction(2, BETAS, model=model) for model in (unnormalised, softmax)[: len(models)]]
     every = 2000 // (FRAMES - 1)
-    scalar = {d: np.asarray(shifted(mu.weights, jnp.asarray(p), 2000, end))[::every] for d, mu in starts.items()}
+    scalar = {
+        d: np.asarray(shifted(mu.weights, jnp.asarray(p), 2000, jnp.asarray(end)))[::every] for d, mu in starts.items()
+    }
     found = {d: np.asarray(distances(UnnormalisedAttention, jnp.zeros(1), starts[d], ticks))[0] for d in moved}
     off = [np.abs(each / scalar[d] - 1).max() for d, each in {2: flat[0][0], **found}.items()]
     late, wide = times >= end / 2, [d for d in DIMS if d > 3]
