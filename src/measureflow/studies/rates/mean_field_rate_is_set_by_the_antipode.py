@@ -31,10 +31,10 @@ def density(z: np.ndarray) -> np.ndarray:
     return 1 + z / 2
 
 
-def rate(times: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """The rate of decay over the last third."""
+def rates_of(times: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """The rates at which rows decay over the last third."""
     late = times >= 2 * times[-1] / 3
-    return -np.polyfit(times[late], np.log(distance[..., late]).T, 1)[0]
+    return -np.polyfit(times[late], np.log(distance[:, late]).T, 1)[0]
 
 
 def run(size: Size = SMALL) -> Verdict:
@@ -57,10 +57,16 @@ def run(size: Size = SMALL) -> Verdict:
     return CLAIM.judge(
         # The law is reached with an error that decays as well: below 1e-3 over the last third.
         equal(
-            "rate on the circle, beta = 0, .3, .6, unnormalised; softmax", laws, [rate(times, w) for w in flat], 2e-3
+            "rate on the circle, beta = 0, .3, .6, unnormalised; softmax",
+            laws,
+            [rates_of(times, w) for w in flat],
+            2e-3,
         ),
         equal(
-            "rate at beta = 0, d = 4, 5, 8", [1.0] * len(wide), [rate(times, (scalar | found)[d]) for d in wide], 2e-3
+            "rate at beta = 0, d = 4, 5, 8",
+            [1.0] * len(wide),
+            rates_of(times, np.stack([(scalar | found)[d] for d in wide])),
+            2e-3,
         ),
         # A factor sqrt(t) lowers the rate by 1/(2t) on the sphere.
         equal("W_2² e^{2t} over the line through it, d = 3", 1.0, tie[late] / line, 2e-3),
