@@ -12,6 +12,8 @@ from measureflow.diagnostics.clustering import clusters as clusters
 from measureflow.diagnostics.clustering import extent as extent
 from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
+from measureflow.diagnostics.estimate import line_modes as line_modes
+from measureflow.diagnostics.estimate import modes as modes
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz
