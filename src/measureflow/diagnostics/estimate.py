@@ -1,11 +1,12 @@
 """Modes of a density estimated from tokens on the line, none missed and none invented.
 
-The estimate `g(t) = sum_i w_i e^{-β (t - x_i)²/2}` has the bandwidth `h = β^{-1/2}`. Its modes are where `g'` changes from plus to
-minus. A grid alone may miss a pair of zeros; here cells are halved until each is proved to have none, because `g'` stays away
-from zero, or at most one, because `g''` does. Bounds come from Taylor's formula with the largest `|g'''|` of each token over the
-cell. Gaps between tokens longer than `4h` need no cells: beyond `h` from either end `g'` has at most one zero there, a minimum,
-because the weight of the right tokens over that of the left ones grows faster than their leverage changes. Only where a zero
-is double to rounding, as for two equal tokens at the distance `2h`, does the last halving decide; nearly flat tops are one mode.
+The estimate `g(t) = sum_i w_i e^{-β (t - x_i)²/2}` has the bandwidth `h = β^{-1/2}`. Its modes are where `g'` changes from plus
+to minus. A grid alone may miss a pair of zeros; here cells are halved until each is proved to have none, because `g'` stays away
+from zero, or at most one, because `g''` does. Bounds come from Taylor's formula with the largest `|g'''|` of each token over
+the cell. Gaps between tokens longer than `4h` need no cells: beyond `h` from either end `g'` has at most one zero there, a
+minimum, because the weight of the right tokens over that of the left ones grows faster than their leverage changes. Only where
+a zero is double to rounding, as for two equal tokens at the distance `2h`, does the last halving decide; tops that are flat to
+rounding are one mode.
 """
 
 import numpy as np
@@ -27,7 +28,7 @@ ROUNDING = 1e-14
 """Below this part of the sum of sizes, a sum is zero."""
 
 
-def modes(mu: AbstractCloud, beta: float) -> np.ndarray:
+def modes(mu: AbstractCloud, beta: float | int) -> np.ndarray:
     """The places, from left to right, where tokens on the line are densest at the bandwidth `beta**-0.5`.
 
     Two equal tokens have two modes if they are more than two bandwidths apart, and else one. In one dimension the number never
@@ -41,7 +42,7 @@ def modes(mu: AbstractCloud, beta: float) -> np.ndarray:
     return line_modes(places, beta, np.bincount(index, np.asarray(mu.weights, float)))
 
 
-def line_modes(places: ArrayLike, beta: float, weights: ArrayLike | None = None) -> np.ndarray:
+def line_modes(places: ArrayLike, beta: float | int, weights: ArrayLike | None = None) -> np.ndarray:
     """The same from sorted places and their weights, equal unless given."""
     places = np.asarray(places, float)
     weights = np.ones(len(places)) if weights is None else np.asarray(weights, float)

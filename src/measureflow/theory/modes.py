@@ -43,9 +43,9 @@ def edge(n: Numbers, beta: Numbers) -> Values:
 def kac_rice(t: Numbers, n: Numbers, beta: Numbers) -> Values:
     """The density of modes at a place, as if the slope were a Gaussian process there.
 
-    The mean of (g'')_- at g' = 0, times the density of g' at zero, with all moments in closed form. It may be integrated only up to
-    `edge`: beyond, tokens are few and the slope is far from Gaussian, so that over the whole line it counts several times too
-    many. Near zero it is small, since the normal density falls away from its one mode.
+    The mean of (g'')_- at g' = 0, times the density of g' at zero, with all moments in closed form. It may be integrated only
+    up to `edge`: beyond, tokens are few and the slope is far from Gaussian. Far out this density hardly falls, so that its
+    integral grows with the reach. Where tokens are many it is small beside zero, since the normal density has a slope there.
     """
     t, n, beta = _floats(t, n, beta)
     one, two = partial(_moment, t, beta, 1), partial(_moment, t, beta, 2)
@@ -71,9 +71,9 @@ def shot_noise(tokens: Numbers) -> Values:
     L e^{-2L} for few, because two tokens have one mode when they are closer than two bandwidths; sqrt(3/2)/2π = 0.195 for many;
     simulated in between.
     """
-    L = jnp.asarray(tokens, float)
-    table = jnp.interp(L, jnp.array(list(SHOT)), jnp.array(list(SHOT.values())), right=DENSE)
-    return jnp.where(L < min(SHOT), L * jnp.exp(-2 * L), table)
+    tokens = jnp.asarray(tokens, float)
+    table = jnp.interp(tokens, jnp.array(list(SHOT)), jnp.array(list(SHOT.values())), right=DENSE)
+    return jnp.where(tokens < min(SHOT), tokens * jnp.exp(-2 * tokens), table)
 
 
 def count(n: Numbers, beta: Numbers) -> Values:

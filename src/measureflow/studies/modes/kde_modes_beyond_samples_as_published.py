@@ -59,7 +59,7 @@ def draw(found: np.ndarray) -> Figure:
         seen = found[(found > t[0]) & (found < t[-1])]
         ax.plot(seen, estimate(seen), "o", color="#D55E00", markersize=8, label="mode", gid="ends")
         base = ax.get_ylim()[0]
-        inside = SAMPLES[(SAMPLES > t[0]) & (t[-1] > SAMPLES)]
+        inside = SAMPLES[np.abs(SAMPLES - t.mean()) < np.ptp(t) / 2]
         ax.plot(inside, np.full(len(inside), base), "^", color="#2E3440", markersize=9, clip_on=False, label="sample")
         ax.axvline(A, color="#9A9A9A", linestyle="--", linewidth=1.0, label="a = 0.02")
         ax.legend(frameon=False, fontsize=10)

@@ -15,7 +15,7 @@ from measureflow.diagnostics import line_modes
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Figure, dress, panels
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import modes
@@ -76,10 +76,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     ratios = later.sum(1) / first.sum(1)[:, None]
     tokens = N / (2 * np.pi * np.sqrt(betas))
     expected = 2 * np.pi * np.sqrt(betas) * np.asarray(modes.shot_noise(tokens))
-    errors = first.std(1, ddof=1) / np.sqrt(starts)
+    errors = 0.6 * np.sqrt(expected / starts)
     return CLAIM.judge(
-        # Five standard errors, since few starts tell their own scatter badly, and a hundredth for the table.
-        equal("modes of the start, against shot noise", expected, first.mean(1), 5 * errors + 0.01 * expected),
+        # Four standard errors, since counts scatter by at most 0.6 of their root, and a hundredth for the table.
+        equal("modes of the start, against shot noise", expected, first.mean(1), 4 * errors + 0.01 * expected),
         # Means over many starts are .92 to 1.02; those of 8 starts scatter by .03.
         at_least("clusters at t = 10 over modes of the start", 5 / 6, ratios[:, 0], slack=size.pick(0.05, 0.0)),
         at_most("the same, from above", 7 / 6, ratios[:, 0], slack=size.pick(0.05, 0.0)),
@@ -98,24 +98,32 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 
 
 def draw(found: dict[str, np.ndarray]) -> Figure:
-    """Modes at the start and clusters later over β, with standard errors, and their ratio."""
+    """Modes at the start and clusters later over β, and their ratio; bars are two standard errors."""
     figure, (left, right) = panels(2)
     beta, first, later = found["beta"], found["modes"], found["clusters"]
     root = np.sqrt(first.shape[1])
-    rows = [("modes of the start", first), *((f"clusters, t = {t:g}", later[..., i]) for i, t in enumerate(TIMES[1:]))]
-    for (name, counts), colour in zip(rows, ("#2E3440", "#0072B2", "#009E73", "#D55E00"), strict=True):
-        style = {"color": colour, "marker": "o", "markersize": 5, "capsize": 3, "linewidth": 1.4}
-        left.errorbar(beta, counts.mean(1), 2 * counts.std(1) / root, label=name, **style)
-        if counts is not first:
-            share = counts / first.mean(1, keepdims=True)
-            right.errorbar(beta, share.mean(1), 2 * (counts - first).std(1) / root / first.mean(1), label=name, **style)
-    left.plot(beta, found["expected"], color="#2E3440", linestyle=(0, (4, 2)), label="shot noise", gid="law")
-    for ax, up in ((left, "number"), (right, "clusters over modes of the start")):
-        ax.set_xscale("log")
-        dress(ax, "β", up)
-    left.set_yscale("log")
-    left.legend(frameon=False, fontsize=10)
+    rows = {f"clusters, t = {t:g}": later[..., i] for i, t in enumerate(TIMES[1:])}
+    numbers, shares = (
+        rows | {"modes of the start": first},
+        {name: each / first.mean(1)[:, None] for name, each in rows.items()},
+    )
+    laws = {"modes of the start": found["expected"]}
+    draw_curves(
+        left, [Curve(name, beta, each.mean(1), laws.get(name)) for name, each in numbers.items()], "β", "number", log="xy",
+        law="shot noise",
+    )  # fmt: skip
+    draw_curves(
+        right, [Curve(name, beta, each.mean(1)) for name, each in shares.items()], "β", "clusters over modes", log="x"
+    )
+    for i, each in enumerate(numbers.values()):
+        left.errorbar(
+            beta, each.mean(1), 2 * each.std(1) / root, fmt="none", color=left.lines[i].get_color(), capsize=3
+        )
+    for i, each in enumerate(rows.values()):
+        bars = 2 * (each - first).std(1) / root / first.mean(1)
+        right.errorbar(
+            beta, each.mean(1) / first.mean(1), bars, fmt="none", color=right.lines[i].get_color(), capsize=3
+        )
     right.set_ylim(0.5, 1.2)
     right.axhline(1.0, color="#9A9A9A", linewidth=0.9)
-    right.legend(frameon=False, fontsize=10, loc="lower left")
     return figure
