@@ -39,7 +39,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     formula = np.asarray(modes.count(N, BETAS))
     window, far, farther = (np.asarray(modes.kac_rice_count(N, BETAS, reach)) for reach in (None, 7.0, 9.0))
     further = (farther - far) / (4 * modes.DENSE * np.sqrt(BETAS))
-    length = size.pick(6000.0, 100000.0)
+    length = size.pick(4000.0, 100000.0)
     few = np.array([0.1, 0.4, 1.0])
     expected = np.asarray(modes.shot_noise(few))
     noise = np.array([shot(tokens, length, rng) for tokens in few])
