@@ -11,6 +11,7 @@ from measureflow.plotting import (
     draw_curves,
     draw_hull,
     draw_paths,
+    draw_ranges,
     draw_table,
     panels,
     ways_figure,
@@ -92,3 +93,10 @@ def test_a_geodesic_is_shown_against_a_mixture_with_a_curve_for_each():
     figure = ways_figure([one, other], [one, other], [0.0, 1.0], curves, "energy")
     assert len(figure.axes) == 5
     assert len(figure.findobj(lambda artist: artist.get_gid() == "found")) == 2
+
+
+def test_ranges_are_shaded_and_named_above_the_axes():
+    _, (ax,) = panels()
+    draw_ranges(ax, {"open": (-1.0, 0.0), "proved": (0.0, 2.0)})
+    assert [patch.get_gid() for patch in ax.patches] == ["range", "range"]
+    assert [text.get_text() for text in ax.texts] == ["open", "proved"]

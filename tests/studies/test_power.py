@@ -2,14 +2,17 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from measureflow import studies
+from measureflow.diagnostics import estimate
 from measureflow.energies import GradientFlow
-from measureflow.fields import HardmaxAttention, SinkhornAttention, SoftmaxAttention
+from measureflow.fields import HardmaxAttention, SinkhornAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.fields.sinkhorn import Potentials
 from measureflow.measures import Particles
 from measureflow.spaces import Sphere
+from measureflow.theory import synchronization
 from measureflow.training import Ridge
 
 
@@ -34,6 +37,15 @@ def equal_weights(self, covectors):
     return self.engine.attend(covectors, self.points, jnp.full_like(self.log_weights, -jnp.log(len(self.points))))
 
 
+def with_half_the_scores(self, t, xs, mu):
+    seen = mu.attend(xs @ self.interaction.T / 2)
+    return jnp.exp(seen.log_mass)[:, None] * seen.mean @ self.value.T
+
+
+def on_a_grid_alone(cells, places, weights, h):
+    return np.unique(cells[::6])
+
+
 PLANTED = [
     (Sphere, "tangent", lambda self, x, v: v, "layernorm-unnormalised-is-flow-on-the-sphere"),
     (Particles, "attend", equal_weights, "layernorm-unnormalised-is-flow-on-the-sphere"),
@@ -47,6 +59,10 @@ PLANTED = [
         "confinement-holds-with-ridge-on-bounded-features",
     ),
     (GradientFlow, "__call__", uphill, "negative-translation-direction-is-unstable"),
+    (UnnormalisedAttention, "__call__", with_half_the_scores, "circle-synchronizes-in-the-proved-range"),
+    (UnnormalisedAttention, "__call__", with_half_the_scores, "mean-field-rate-is-set-by-the-antipode"),
+    (estimate, "_separated", on_a_grid_alone, "kde-modes-shrink-with-bandwidth"),
+    (synchronization, "_rise", lambda second, third: jnp.ones(()), "circle-criterion-holds-from-minus-016"),
 ]
 
 

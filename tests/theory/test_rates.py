@@ -3,8 +3,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from measureflow.theory import kuramoto
 from measureflow.theory.equiangular import gap, overlap, rate, softmax, unnormalised
-from measureflow.theory.rates import displacement_contraction, hemisphere_bound, overlap_contraction, simplex_escape
+from measureflow.theory.rates import (
+    antipode_escape,
+    displacement_contraction,
+    hemisphere_bound,
+    mean_field_contraction,
+    overlap_contraction,
+    simplex_escape,
+)
 
 MODELS = pytest.mark.parametrize("model", [softmax, unnormalised])
 BETAS = jnp.array([-1.0, 0.0, 0.5, 3.0])
@@ -78,3 +86,29 @@ def test_the_worst_token_of_a_hemisphere_is_never_slower_than_the_bound(beta, mo
             tried += 1
             assert speed >= hemisphere_bound(heights[worst], len(x), beta) - 1e-15  # rounding
     assert tried > 100
+
+
+def test_a_density_is_as_fast_as_the_slower_of_contraction_and_escape():
+    # All tolerances are roundings.
+    np.testing.assert_allclose(antipode_escape(BETAS), 1.0, rtol=1e-15)
+    np.testing.assert_allclose(antipode_escape(BETAS, model=unnormalised), np.exp(-BETAS), rtol=1e-15)
+    np.testing.assert_allclose(mean_field_contraction(2, BETAS), 0.5, rtol=1e-15)
+    np.testing.assert_allclose(mean_field_contraction(8, BETAS), 1.0, rtol=1e-15)
+    circle = [np.exp(-1.0), 0.5, np.exp(-0.5) / 2, np.exp(-3.0) / 2]
+    np.testing.assert_allclose(mean_field_contraction(2, BETAS, model=unnormalised), circle, rtol=1e-14)
+
+
+@MODELS
+def test_a_token_leaves_the_antipode_of_a_heavy_cluster_at_the_escape_rate(model):
+    angles = np.append(np.zeros(999), np.pi - 1e-5)
+    x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    speed = -(token_velocity(x, 0.7, model)[-1] @ [-np.sin(angles[-1]), np.cos(angles[-1])]) / 1e-5
+    # One of a thousand tokens sees itself, and under softmax with a weight of e^{1.4}.
+    assert speed == pytest.approx(float(antipode_escape(0.7, model=model)), rel=6e-3)
+
+
+def test_poisson_kernels_close_in_at_the_mean_field_rate():
+    """On the circle at beta = 0 the distance is sqrt(2 - 2r) exactly."""
+    early, late = (jnp.sqrt(2 - 2 * kuramoto.order_parameter(t, 0.3)) for t in (16.0, 18.0))
+    # Corrections are of the size of the squared distance, 1e-6.
+    assert float(jnp.log(early / late) / 2) == pytest.approx(float(mean_field_contraction(2, 0.0)), abs=1e-5)

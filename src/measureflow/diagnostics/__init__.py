@@ -12,6 +12,8 @@ from measureflow.diagnostics.clustering import clusters as clusters
 from measureflow.diagnostics.clustering import extent as extent
 from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
+from measureflow.diagnostics.estimate import line_modes as line_modes
+from measureflow.diagnostics.estimate import modes as modes
 from measureflow.diagnostics.mergers import Linkage as Linkage
 from measureflow.diagnostics.mergers import Mergers as Mergers
 from measureflow.diagnostics.mergers import heights as heights

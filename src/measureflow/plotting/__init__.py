@@ -24,6 +24,8 @@ from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
 from measureflow.plotting.laws import Curve as Curve
 from measureflow.plotting.laws import curves_figure as curves_figure
 from measureflow.plotting.laws import draw_curves as draw_curves
+from measureflow.plotting.laws import draw_ranges as draw_ranges
+from measureflow.plotting.laws import dress as dress
 from measureflow.plotting.laws import panels as panels
 from measureflow.plotting.limits import axial_figure as axial_figure
 from measureflow.plotting.limits import circle_figure as circle_figure

@@ -1,6 +1,6 @@
 """What was measured against what a law says: dots or solid lines for the one, dashed lines for the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +72,17 @@ def draw_curves(
         handles.append(Line2D([], [], color=INK, linestyle=(0, (4, 2)), linewidth=1.4, label=law))
     if lawful or len(handles) > 1:
         ax.legend(handles=handles, frameon=False, fontsize=10, labelcolor=INK)
+    return ax
+
+
+def draw_ranges(ax: Axes, ranges: Mapping[str, tuple[float, float]]) -> Axes:
+    """Shade ranges of the horizontal direction, with their names above the axes, and return these."""
+    for i, (name, (low, high)) in enumerate(ranges.items()):
+        ax.axvspan(low, high, color=PALETTE[i % len(PALETTE)], alpha=0.13, linewidth=0, zorder=0, gid="range")
+        ax.annotate(
+            name, ((low + high) / 2, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4), textcoords="offset points",
+            ha="center", va="bottom", fontsize=10, color=PALETTE[i % len(PALETTE)],
+        )  # fmt: skip
     return ax
 
 

@@ -1,8 +1,9 @@
 """How fast tokens leave or approach an equilibrium, to first order.
 
 Near consensus all differences decay; near the simplex, where tokens are as far apart as equal angles allow, they grow;
-in between there is a lower bound for tokens that share a hemisphere. Rates of overlaps are twice those of positions,
-because one minus an overlap is quadratic in the displacement. Models of attention are those of `equiangular`.
+in between there is a lower bound for tokens that share a hemisphere. Densities close in on a point only as fast as the
+mass near its antipode gets away. Rates of overlaps are twice those of positions, because one minus an overlap is quadratic in
+the displacement. Models of attention are those of `equiangular`.
 """
 
 import jax.numpy as jnp
@@ -37,6 +38,27 @@ def simplex_escape(n: Numbers, beta: Numbers, *, model: Model = softmax) -> Valu
     """
     n = jnp.asarray(n, dtype=float)
     return pace(-1 / (n - 1), n, beta, model=model)
+
+
+def antipode_escape(beta: Numbers, *, model: Model = softmax) -> Values:
+    """Exponential rate at which a token leaves the antipode of a cluster that holds almost all mass.
+
+    1 for softmax, which sees nothing but the cluster, and e^{-beta} unnormalised, because the score there is -beta (derived).
+    """
+    return pace(-1.0, jnp.inf, beta, model=model) / 2
+
+
+def mean_field_contraction(dim: Numbers, beta: Numbers, *, model: Model = softmax) -> Values:
+    """Exponential rate at which a bounded positive density becomes one point, in the Wasserstein distance W_2.
+
+    min(c, (d - 1) e / 2) with the contraction c of the cluster and the escape e from its antipode: mass that begins within
+    e^{-et} of the antipode, a part e^{-(d-1) et} of all, has not arrived by the time t. Unnormalised it is
+    min(e^beta, (d-1) e^{-beta}/2); at beta = 0 both models have 1/2 on the circle and 1 from the sphere on, there with a
+    factor sqrt(t), as on every tie. `dim` counts ambient coordinates, 2 for the circle. Derived; chen:25 proves 1/100 for
+    small |beta|.
+    """
+    dim = jnp.asarray(dim, dtype=float)
+    return jnp.minimum(displacement_contraction(beta, model=model), (dim - 1) / 2 * antipode_escape(beta, model=model))
 
 
 def hemisphere_bound(alpha: Numbers, n: Numbers, beta: Numbers) -> Values:

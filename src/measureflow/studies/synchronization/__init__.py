@@ -1,0 +1,1 @@
+"""Interactions on the circle: which ones bring all tokens together."""
