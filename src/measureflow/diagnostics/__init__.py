@@ -14,6 +14,7 @@ from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
+from measureflow.diagnostics.smoothness import Lipschitz as Lipschitz
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz
 from measureflow.diagnostics.structure import Balance as Balance
 from measureflow.diagnostics.structure import curl as curl
