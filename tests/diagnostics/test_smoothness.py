@@ -30,7 +30,9 @@ def test_lanczos_finds_the_norm_of_the_jacobian(kind):
     mu = mf.Particles(mf.Euclidean(4), 0.7 * np.random.default_rng(1).normal(size=(12, 4)), np.linspace(1, 2, 12))
     field = random_field(kind, 4)
     # The tolerance asked for bounds the residual; the value is off by its square over the gap.
-    np.testing.assert_allclose(mf.diagnostics.lipschitz(field, mu, tolerance=1e-8).value, jacobian_norm(field, mu), rtol=1e-8)
+    np.testing.assert_allclose(
+        mf.diagnostics.lipschitz(field, mu, tolerance=1e-8).value, jacobian_norm(field, mu), rtol=1e-8
+    )
 
 
 def test_the_adversarial_cloud_has_the_published_constant():

@@ -20,9 +20,13 @@ from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, eq
 FILES = [file for file in Path(studies.__file__).parent.glob("*/*.py") if file.stem != "__init__"]
 
 CATALOGUE = [
+    "adversarial-lipschitz-grows-like-square-root",
     "attention-feature-derivatives-are-bounded",
     "attention-is-blurring-mean-shift",
     "attention-is-permutation-equivariant",
+    "attention-jacobian-formula",
+    "attention-lipschitz-lower-bound",
+    "attention-lipschitz-upper-bound",
     "attention-measure-sensitivity-constant",
     "attention-slope-bounded-by-value-key-radius",
     "bures-distance-gradient-and-barycenter",
@@ -126,6 +130,10 @@ CATALOGUE = [
 ]
 KINDS = {"found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end"}
 DRAWN = {
+    "adversarial-lipschitz-grows-like-square-root": dict(axes=2, found=4, law=3),
+    "attention-jacobian-formula": dict(axes=2, found=4, law=2),
+    "attention-lipschitz-lower-bound": dict(axes=2, table=2),
+    "attention-lipschitz-upper-bound": dict(axes=3, found=12),
     "bures-distance-gradient-and-barycenter": dict(axes=1, found=1),
     "causal-sequences-refine-to-masked-mean-field": dict(axes=1, found=3, law=3),
     "chaos-empirical-term-scales-like-inverse-root-n": dict(axes=1, found=3, law=3),

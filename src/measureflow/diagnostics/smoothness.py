@@ -28,7 +28,7 @@ class Lipschitz(NamedTuple):
     value: Float[Array, ""]
     """The largest factor by which a small change of the tokens is enlarged, from below."""
     residual: Float[Array, ""]
-    """How far value and direction are from a singular pair: some singular value is within it, and meets the tolerance if this does."""
+    """How far value and direction are from a singular pair: some singular value is no farther from the value."""
     direction: Float[Array, "n d"]
     """The change of the tokens that is enlarged most, of norm one in `L^2(mu)`; its sign is arbitrary."""
 

@@ -11,9 +11,9 @@ def tempting(A: np.ndarray, radius: float, n: int) -> np.ndarray:
     For the eigenvalue `l < 0` it stands at `-R` and the others at `R`; for `l > 0` it stands at `R` and the others at `R/2`.
     """
     eigenvalues, vectors = np.linalg.eig(A)
-    real = np.where(eigenvalues.imag == 0, eigenvalues.real, 0.0)
+    real = np.where(np.imag(eigenvalues) == 0, np.real(eigenvalues), 0.0)
     best = int(np.argmax(np.maximum(-real, real / 8)))
-    along = vectors[:, best].real
+    along = np.real(vectors[:, best])
     first, rest = (-1.0, 1.0) if real[best] < 0 else (1.0, 0.5)
     return radius * np.outer(np.r_[first, np.full(n - 1, rest)], along / np.linalg.norm(along))
 

@@ -29,13 +29,13 @@ STEP = 1e-5
 @eqx.filter_jit
 def outputs(A, V, tokens, mask: str) -> jnp.ndarray:
     """The outputs of the library at many clouds."""
-    return jax.vmap(lambda *cloud: output(*cloud, mask))(A, V, tokens)
+    return jax.vmap(lambda *cloud: output(*cloud, mask=mask))(A, V, tokens)
 
 
 @eqx.filter_jit
 def derivatives(A, V, tokens, mask: str) -> jnp.ndarray:
     """The Jacobians of the library at many clouds, by differentiation."""
-    found = jax.vmap(jax.jacfwd(lambda *cloud: output(*cloud, mask), argnums=2))(A, V, tokens)
+    found = jax.vmap(jax.jacfwd(lambda *cloud: output(*cloud, mask=mask), argnums=2))(A, V, tokens)
     return found.reshape(len(tokens), N * DIM, N * DIM)
 
 
@@ -47,8 +47,8 @@ def output(A, V, tokens, mask: str) -> jnp.ndarray:
 def quotients(A: np.ndarray, V: np.ndarray, ends: np.ndarray, mask: str) -> np.ndarray:
     """Distances of outputs over distances of tokens, for several kinds of pairs, `ends` of shape `(kinds, 2, pairs, n, d)`."""
     kinds, _, pairs, *_ = ends.shape
-    copies = [jnp.asarray(np.tile(part, (2 * kinds, 1, 1))) for part in (A, V)]
-    images = np.asarray(outputs(*copies, jnp.asarray(ends.reshape(-1, N, DIM)), mask)).reshape(ends.shape)
+    A, V = (np.tile(part, (2 * kinds, 1, 1)) for part in (A, V))
+    images = np.asarray(outputs(A, V, jnp.asarray(ends.reshape(-1, N, DIM)), mask=mask)).reshape(ends.shape)
     far = [np.linalg.norm((side[:, 0] - side[:, 1]).reshape(kinds, pairs, -1), axis=2) for side in (images, ends)]
     return far[0] / far[1]
 
@@ -70,7 +70,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         _, values, right = np.linalg.svd(formula)
         step = STEP * right[:, 0].reshape(middle.shape)
         between, close = quotients(A, V, np.array([[one, other], [middle + step, middle - step]]), mask)
-        error = np.abs(derivatives(*map(jnp.asarray, (A, V, middle)), mask) - formula).max((1, 2))
+        error = np.abs(derivatives(*map(jnp.asarray, (A, V, middle)), mask=mask) - formula).max((1, 2))
         scale = np.linalg.norm(V, 2, axis=(1, 2)) * (1 + np.linalg.norm(A, 2, axis=(1, 2)) * RADIUS**2)
         checks += [
             # Rounding on both sides, in units of the largest entries there can be.
@@ -89,7 +89,9 @@ def draw(found: dict[str, tuple[np.ndarray, ...]]) -> Figure:
     figure, axes = panels(2, width=4.6, height=4.2)
     for ax, (mask, (largest, quotient, local, steepest)) in zip(axes, found.items(), strict=True):
         span = np.array([min(quotient.min(), local.min()), max(largest.max(), local.max())])
-        draw_curves(ax, [Curve("", span, span)], "largest local constant", "quotient of distances", log="xy", title=mask)
+        draw_curves(
+            ax, [Curve("", span, span)], "largest local constant", "quotient of distances", log="xy", title=mask
+        )
         ax.lines[0].set(marker="", linestyle="--", linewidth=1.2, color="#2E3440", gid="law")
         for name, x, y, colour in (
             ("two clouds, along their segment", largest, quotient, "#0072B2"),

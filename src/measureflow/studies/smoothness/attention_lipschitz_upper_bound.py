@@ -22,7 +22,7 @@ CLAIM = Claim(
 )
 STRENGTHS = (0.25, 1.0, 4.0)
 """The values of `‖A‖R²`."""
-NUMBERS = np.array([2, 3, 4, 6, 8, 12, 17, 25, 36, 50])
+NUMBERS = (2, 3, 4, 6, 8, 12, 17, 25, 36, 50)
 
 
 def draws(rng: np.random.Generator, strength: float, n: int, count: int) -> tuple[np.ndarray, ...]:
@@ -75,7 +75,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         sharp, printed = ceilings()
         checks += [
             # Theorems, so no slack.
-            at_most(f"largest constant over the bound with 4n + 1, {mask}", 1.0, (constants / printed[..., None]).max()),
+            at_most(
+                f"largest constant over the bound with 4n + 1, {mask}", 1.0, (constants / printed[..., None]).max()
+            ),
             at_most(f"largest constant over the bound with n + 1, {mask}", 1.0, (constants / sharp[..., None]).max()),
             at_most(f"largest shares of keys, queries, scores, {mask}", [1.0] * 3, np.concatenate(parts, 1).max(1)),
             # The square of a step of 1e-5 and rounding divided by it.
@@ -93,7 +95,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 def ceilings() -> tuple[np.ndarray, np.ndarray]:
     """The sharper and the printed bound for each strength and number of tokens."""
     S, n = np.meshgrid(STRENGTHS, NUMBERS, indexing="ij")
-    return np.asarray(bounds.finite_lipschitz(n, 1.0, S, 1.0)), np.asarray(bounds.published_finite_lipschitz(n, 1.0, S, 1.0))
+    return np.asarray(bounds.finite_lipschitz(n, 1.0, S, 1.0)), np.asarray(
+        bounds.published_finite_lipschitz(n, 1.0, S, 1.0)
+    )
 
 
 def draw(found: dict[str, np.ndarray]) -> Figure:
@@ -102,7 +106,9 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     for i, (ax, strength) in enumerate(zip(axes, STRENGTHS, strict=True)):
         curves = [Curve(f"random clouds, {mask}", NUMBERS, constants[i].max(1)) for mask, constants in found.items()]
         curves += [Curve("n + 1", NUMBERS, ceilings()[0][i]), Curve("4n + 1, published", NUMBERS, ceilings()[1][i])]
-        draw_curves(ax, curves, "tokens n", "Lipschitz constant" if i == 0 else "", log="xy", title=f"‖A‖R² = {strength:g}")
+        draw_curves(
+            ax, curves, "tokens n", "Lipschitz constant" if i == 0 else "", log="xy", title=f"‖A‖R² = {strength:g}"
+        )
         for line in ax.lines[2:]:
             line.set(marker="", linestyle="--")
         ax.legend(frameon=False, fontsize=8)
