@@ -152,7 +152,7 @@ def test_the_lower_bound_is_highest_where_the_crowd_weighs_as_much_as_the_one(st
     assert abs(slope) < 1e-14
 
 
-@pytest.mark.parametrize("interaction", [[1.0, 2.0], np.zeros((2, 3)), 1.0])
+@pytest.mark.parametrize("interaction", [[1.0, 2.0], np.zeros((2, 3))])
 def test_what_is_no_square_matrix_tempts_nobody(interaction):
     with pytest.raises(ValueError, match="`interaction` must be a square matrix"):
         temptation(interaction)

@@ -1,6 +1,8 @@
 """Diagnostics: what to read off a measure or a trajectory."""
 
 from measureflow import precision
+from measureflow.diagnostics.centres import Centres as Centres
+from measureflow.diagnostics.centres import centres as centres
 from measureflow.diagnostics.chaos import ChaosRate as ChaosRate
 from measureflow.diagnostics.chaos import chaos_rate as chaos_rate
 from measureflow.diagnostics.chaos import moment_distance as moment_distance
