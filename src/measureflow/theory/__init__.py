@@ -5,6 +5,28 @@ They are pure functions of numbers, or of arrays that broadcast, and import jax 
 by what it judges. Outside the stated domains the answer is NaN, as the formulas have it.
 """
 
-from measureflow.theory import bounds, centres, circle, equiangular, gaussian, kuramoto, noise, rates, two_tokens
+from measureflow.theory import (
+    bounds,
+    centres,
+    circle,
+    equiangular,
+    gaussian,
+    kuramoto,
+    noise,
+    rates,
+    retrieval,
+    two_tokens,
+)
 
-__all__ = ["bounds", "centres", "circle", "equiangular", "gaussian", "kuramoto", "noise", "rates", "two_tokens"]
+__all__ = [
+    "bounds",
+    "centres",
+    "circle",
+    "equiangular",
+    "gaussian",
+    "kuramoto",
+    "noise",
+    "rates",
+    "retrieval",
+    "two_tokens",
+]

@@ -57,7 +57,7 @@ def renyi_count(n: Numbers, separation: Numbers) -> Values:
     n, separation = _floats(n, separation)
     places = 2 * jnp.pi / separation
     share = 1 / (1 + places / n)  # t = share / (1 - share), so that endless time is an ordinary point
-    x = share[..., None] * (1 + _NODES) / 2
+    x = jnp.multiply.outer(share, jnp.asarray((1 + _NODES) / 2))
     parked = share / 2 * (_free(x / (1 - x)) / (1 - x) ** 2 @ jnp.asarray(_WEIGHTS))
     return places * parked - jnp.expm1(-n / places) * _free(n / places)
 
@@ -104,8 +104,8 @@ def drift_time(rank: Numbers, epsilon: Numbers, c: Numbers, beta: Numbers) -> Va
     """Time for which the token of a given rank, 1 for the first, is sure to stay within the `drift_limit` of its start.
 
     T = epsilon c beta^{-1/2} / (rank h(c beta^{-1/2})), if no earlier token is nearer than the `drift_gap` at first: the edges of
-    the gap and the token itself each move less than the limit, so the gap stays above c beta^{-1/2}, where the pull of each of the
-    earlier tokens is at most h. Needs c beyond the turning of the pull, c > beta^{1/2} `turning_angle` (karagodin:24).
+    the gap and the token itself each move less than the limit, so the gap stays above c beta^{-1/2}, where the pull of each
+    of the earlier tokens is at most h. Needs c beyond the turning of the pull, c > beta^{1/2} `turning_angle` (karagodin:24).
     """
     epsilon, c, beta = _checked(epsilon, c, beta)
     if not (np.asarray(rank) >= 1).all():
@@ -113,7 +113,9 @@ def drift_time(rank: Numbers, epsilon: Numbers, c: Numbers, beta: Numbers) -> Va
     least = jnp.sqrt(beta) * turning_angle(beta)
     if (short := np.asarray(c <= least)).any():
         worst = np.broadcast_to(np.asarray(least), short.shape)[short].max()
-        raise ValueError(f"`c` must be beyond the strongest pull, above {worst:g} at this `beta`; got {np.asarray(c).min():g}.")
+        raise ValueError(
+            f"`c` must be beyond the strongest pull, above {worst:g} at this `beta`; got {np.asarray(c).min():g}."
+        )
     return drift_limit(epsilon, c, beta) / (jnp.asarray(rank, float) * pull(c / jnp.sqrt(beta), beta))
 
 
@@ -132,9 +134,9 @@ class Capture(NamedTuple):
 def capture(n: Numbers, epsilon: Numbers, c: Numbers, beta: Numbers) -> Capture:
     """Whether n tokens near frozen centres, c beta^{-1/2} apart, are drawn into a neighbourhood of epsilon beta^{-1/2} of theirs.
 
-    N h((c - 1 - 2 epsilon) s) < h(epsilon s) and -N h'((c - 2 epsilon) s) < h'(epsilon s) with s = beta^{-1/2}: the pull of the own
-    centre beats that of everything near the others, and so do their slopes. Without the minus sign, as the second is printed, the
-    left side is negative and any n would do (karagodin:24).
+    N h((c - 1 - 2 epsilon) s) < h(epsilon s) and -N h'((c - 2 epsilon) s) < h'(epsilon s) with s = beta^{-1/2}: the pull of the
+    own centre beats that of everything near the others, and so do their slopes. Without the minus sign, as the second is printed,
+    the left side is negative and any n would do (karagodin:24).
     """
     epsilon, c, beta = _checked(epsilon, c, beta)
     if not (np.asarray(c) > 1 + 2 * np.asarray(epsilon)).all():

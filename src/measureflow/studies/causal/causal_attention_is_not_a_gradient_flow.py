@@ -38,7 +38,7 @@ def jacobian(field: AbstractField, tokens: Float[Array, "n 2"]) -> Float[Array, 
 def weighted_asymmetry(J: np.ndarray) -> float:
     """The least relative asymmetry that positive weights of rows could leave, from pairs of blocks alone.
 
-    Weights `a` and `b` leave `|a J_ij - b J_ji^T|^2 / (|a J_ij|^2 + |b J_ji|^2) >= 1 - cos`, with the angle between the two blocks.
+    Weights `a` and `b` leave `|a J_ij - b J_ji^T|^2 / (|a J_ij|^2 + |b J_ji|^2) >= 1 - cos` of the angle between the blocks.
     """
     found = []
     for i, j in zip(*np.triu_indices(len(J), 1), strict=True):

@@ -13,7 +13,7 @@ CLAIM = Claim(
     where="conjecture on general values, in its formula",
 )
 REASON = (
-    "The first token follows e^{tV} and turns into the top eigenspace L, where it is the normalised projection of its start on L; "
+    "The first token follows e^{tV} and turns into the top eigenspace L, at the normalised projection of its start on L; "
     "the others come to it, so their distance from the printed limit, across L, is that of orthogonal unit vectors, √2."
 )
 
@@ -27,7 +27,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         instead=(
             # Waited for.
             at_most("largest distance from the projection on L", GOAL, ends.far[:, -1]),
-            equal("distance from the projection on the complement", np.full(len(printed), np.sqrt(2)), printed, 2 * GOAL),
+            equal(
+                "distance from the projection on the complement", np.full(len(printed), np.sqrt(2)), printed, 2 * GOAL
+            ),
         ),
         reason=REASON,
         data=(ends.times, ends.far[0], farthest(ends.start, ends.outside)[0], printed[0]),

@@ -31,7 +31,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_least("largest distance from the first token at the start", 0.5, far[:, 0]),
         # Rounding of a token that no other moves.
         equal("way of the first token", 0.0, np.abs(last[:, 0] - tokens[:, 0]).max(), 1e-13),
-        equal("velocities at the start against their formula", 0.0, np.abs(field - velocities(A, V, tokens)).max(), 1e-13),
+        equal(
+            "velocities at the start against their formula", 0.0, np.abs(field - velocities(A, V, tokens)).max(), 1e-13
+        ),
         data=(times, far[:RUNS]),
     )
 

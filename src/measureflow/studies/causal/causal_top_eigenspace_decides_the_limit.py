@@ -3,9 +3,12 @@
 A token at the end opposite to the first one may stay: near it the values that draw it back beat the first token, which it sees
 least of all. So on a line the limits are two opposite points, and on a plane, where tokens can go round, there is one.
 
-This is for Q = K = I. Other queries and keys can hold a token off the line: with the first token at ξ and the second at the angle φ
-from -ξ, the second rests where its weights have the quotient `P_21/P_22 = (1 - λ_2) cos φ`, and stays if that falls with φ.
+This is for Q = K = I. Other queries and keys can hold a token off the line: with the first token at ξ and the second at the
+angle φ from -ξ, the second rests where its weights have the quotient `P_21/P_22 = (1 - λ_2) cos φ`, and stays if that
+falls with φ.
 """
+
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -29,8 +32,12 @@ def held_off() -> tuple[float, float]:
     """Where two tokens end with those queries and keys: the angle of the second from the line, and its prediction."""
     start = np.array([[[1.0, 0.0], [-np.cos(0.1), np.sin(0.1)]]])
     ends = np.array([[[1.0, 0.0], [-1.0, 0.0]]])
-    _, _, last = wait(TURNED[None], np.diag([1.0, 0.6])[None], start, lambda now: farthest(now, ends), GOAL, patience=200.0)
-    predicted = brentq(lambda x: -0.2 * np.cos(x) * (1 + np.cos(x)) - np.sin(2 * x) - np.log(0.4 * np.cos(x)), 0.0, 0.7)
+    _, _, last = wait(
+        TURNED[None], np.diag([1.0, 0.6])[None], start, lambda now: farthest(now, ends), GOAL, patience=200.0
+    )
+    predicted: Any = brentq(
+        lambda x: -0.2 * np.cos(x) * (1 + np.cos(x)) - np.sin(2 * x) - np.log(0.4 * np.cos(x)), 0.0, 0.7
+    )
     return float(np.arctan2(last[0, 1, 1], -last[0, 1, 0])), float(predicted)
 
 

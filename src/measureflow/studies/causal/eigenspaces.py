@@ -11,9 +11,9 @@ GOAL = 1e-8
 
 def values(rng: np.random.Generator, eigenvalues: tuple[float, ...], runs: int) -> tuple[np.ndarray, np.ndarray]:
     """Symmetric matrices with given eigenvalues in random directions, and the projections onto their top eigenspaces."""
-    O = np.linalg.qr(rng.normal(size=(runs, DIM, DIM)))[0]
+    U = np.linalg.qr(rng.normal(size=(runs, DIM, DIM)))[0]
     spectra = np.array(eigenvalues)
-    return O @ (spectra[:, None] * O.mT), O @ ((spectra == spectra.max())[:, None] * O.mT)
+    return U @ (spectra[:, None] * U.mT), U @ ((spectra == spectra.max())[:, None] * U.mT)
 
 
 def normalised(points: np.ndarray) -> np.ndarray:

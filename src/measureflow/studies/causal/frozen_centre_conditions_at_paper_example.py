@@ -47,7 +47,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("left over right at β = 14", [0.186, 0.0017], [found.force[0], found.slope[0]], 1e-3),  # printed digits
         at_most("left over right where the sufficient conditions are met", 1.0, sufficient().max((1, 2, 3))),
         # The conditions can fail.
-        at_least("left over right at β = 14 for 4000 tokens, force", 1.0, centres.capture(4000, EPSILON, C, 14.0).force),
+        at_least(
+            "left over right at β = 14 for 4000 tokens, force", 1.0, centres.capture(4000, EPSILON, C, 14.0).force
+        ),
         at_least("largest distance at the start, in units of ε β^{-1/2}", 5.0, far[0]),
         at_most("largest distance in the end, in units of ε β^{-1/2}", 1.0, far[-1]),
         data=(np.asarray(found.force), np.asarray(found.slope), times, far),
@@ -59,7 +61,17 @@ def draw(found: tuple[np.ndarray, ...]) -> Figure:
     force, slope, times, far = found
     figure, (left, right) = panels(2)
     curves = [Curve("force", BETAS, force, np.ones_like(BETAS)), Curve("slope", BETAS, slope)]
-    draw_curves(left, curves, "β", "left side over right side", log="xy", law="limit", title="N = 700, ε = 0.1, c = 6.5")
+    draw_curves(
+        left, curves, "β", "left side over right side", log="xy", law="limit", title="N = 700, ε = 0.1, c = 6.5"
+    )
     curve = Curve("largest distance from the own centre", times, far, np.ones_like(far))
-    draw_curves(right, [curve], "time t", "in units of ε β^{-1/2}", log="y", law="neighbourhood", title="three centres, β = 14")
+    draw_curves(
+        right,
+        [curve],
+        "time t",
+        r"in units of $\epsilon\beta^{-1/2}$",
+        log="y",
+        law="neighbourhood",
+        title="three centres, β = 14",
+    )
     return figure

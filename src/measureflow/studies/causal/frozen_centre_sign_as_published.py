@@ -12,8 +12,8 @@ CLAIM = Claim(
     where="theorem on frozen centres, as printed",
 )
 REASON = (
-    "The slope of the pull is negative beyond its turning, so N g((c-2ε)β^{-1/2}) < g(εβ^{-1/2}) compares a negative number with a "
-    "positive one and holds for every N; with the minus sign it limits N."
+    "The slope of the pull is negative beyond its turning, so N g((c-2ε)β^{-1/2}) < g(εβ^{-1/2}) compares a negative number with "
+    "a positive one and holds for every N; with the minus sign it limits N."
 )
 EPSILON, C, BETAS = 0.1, 6.5, np.array([14.0, 64.0, 1000.0])
 NUMBERS = np.geomspace(1, 1e12, 25)
@@ -38,7 +38,12 @@ def run(size: Size = SMALL) -> Verdict:
             at_most("left side for one token, printed", 0.0, far),
             at_most("largest number of tokens, corrected", 1e12, largest),
             # The last number on the grid that is below the limit.
-            equal("numbers of tokens, of 25, that meet the corrected condition", (NUMBERS[:, None] < largest).sum(0), corrected.sum(0), 0),
+            equal(
+                "numbers of tokens, of 25, that meet the corrected condition",
+                (NUMBERS[:, None] < largest).sum(0),
+                corrected.sum(0),
+                0,
+            ),
         ),
         reason=REASON,
         data={"as printed": NUMBERS * far[0] / near[0], "with the minus sign": -NUMBERS * far[0] / near[0]},
@@ -51,4 +56,5 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     curves = [Curve(name, NUMBERS, values, law) for (name, values), law in zip(found.items(), laws, strict=True)]
     figure = curves_figure(curves, "tokens N", "left side over right side", log="x", law="limit")
     figure.axes[0].set_yscale("symlog", linthresh=1e-2)
+    figure.axes[0].set(ylim=(-1e8, 1e8), yticks=[-1e6, -1e3, -1, 0, 1, 1e3, 1e6])
     return figure

@@ -1,7 +1,7 @@
 """How many tokens found a cluster: centres are counted like cars that park at random.
 
-A token is a strong centre if no earlier one fell into the cap about it, which is a geometric law. On the circle a Rényi centre is a
-car that finds room. With the separation `δ = c β^{-1/2}` both numbers grow like the inverse of a cap, `β^{(d-1)/2}`.
+A token is a strong centre if no earlier one fell into the cap about it, which is a geometric law. On the circle a Rényi centre is
+a car that finds room. With the separation `δ = c β^{-1/2}` both numbers grow like the inverse of a cap, `β^{(d-1)/2}`.
 """
 
 import equinox as eqx
@@ -63,7 +63,11 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         # Every strong centre is a Rényi centre.
         at_least("least excess of Rényi over strong centres", 0, min((c[0] - c[1]).min() for c in (circle, sphere))),
         # No two Rényi centres are closer than δ, so caps of half of it do not overlap.
-        at_most("Rényi centres on the sphere times the cap of δ/2", 1.0, sphere[0].max(0) * np.asarray(theory.cap(caps / 2, 3))),
+        at_most(
+            "Rényi centres on the sphere times the cap of δ/2",
+            1.0,
+            sphere[0].max(0) * np.asarray(theory.cap(caps / 2, 3)),
+        ),
         # In β = δ^{-2}, before the circle is full: what is missing is below a tenth.
         equal("exponent of Rényi centres in β, circle", 0.5, slope(arcs**-2, means[0]), 0.05),
         data={"n": n, "circle": means, "sphere": sphere.mean(1)},

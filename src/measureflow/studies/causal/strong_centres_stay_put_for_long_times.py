@@ -1,7 +1,7 @@
 """Tokens that came first to their place stay there for long; centres with a neighbour in their past drift and merge.
 
-Nothing before a strong centre is near it, and the pull of tokens falls like `e^{-β x²/2}`. A Rényi centre that is not strong has an
-earlier token within the separation, one that was too close to another centre, and is drawn to it.
+Nothing before a strong centre is near it, and the pull of tokens falls like `e^{-β x²/2}`. A Rényi centre that is not strong has
+an earlier token within the separation, one that was too close to another centre, and is drawn to it.
 """
 
 import equinox as eqx
@@ -39,7 +39,8 @@ def angles(keys: Array) -> tuple[Array, Array, Array]:
     def one(key):
         mu = Particles.iid(Sphere(2), N, key=key)
         points = evolve(Causal(SoftmaxAttention.isotropic(2, BETA)), mu, TIMES, Adaptive(1e-6, 1e-8)).measures.points
-        return jnp.atan2(points[..., 1], points[..., 0]), *centres(mu, SEPARATION)
+        found = centres(mu, SEPARATION)
+        return jnp.atan2(points[..., 1], points[..., 0]), found.renyi, found.strong
 
     return jax.vmap(one)(keys)
 
@@ -52,12 +53,12 @@ def lemma_quotients(path: np.ndarray, strong: np.ndarray) -> list[float]:
         drift = np.abs(apart(path[:, k], path[0, k]))
         for epsilon in EPSILONS:
             c = float(gap * np.sqrt(BETA) / (1 + 2 * epsilon))
-            sure = TIMES <= float(theory.drift_time(int(k) + 1, epsilon, c, BETA))
-            found.append(float(drift[sure].max() / theory.drift_limit(epsilon, c, BETA)))
+            until = float(theory.drift_time(int(k) + 1, epsilon, c, BETA))
+            found.append(float(drift[until >= TIMES].max() / theory.drift_limit(epsilon, c, BETA)))
     return found
 
 
-def apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def apart(one: np.ndarray, other: np.ndarray | float) -> np.ndarray:
     """The difference of angles, between -π and π."""
     return (one - other + np.pi) % (2 * np.pi) - np.pi
 
@@ -89,9 +90,9 @@ def draw(found: dict) -> Figure:
     path, kinds = np.degrees(found["paths"]), (found["strong"], found["renyi"] & ~found["strong"])
     jumps = np.abs(np.diff(path, axis=0, prepend=path[:1])) > 180
     lines = np.where(jumps, np.nan, path)
-    left.plot(1 + TIMES, lines, color=FAINT, linewidth=0.5, alpha=0.6, gid="paths")
+    left.plot(1 + TIMES, lines, color=FAINT, linewidth=0.5, alpha=0.6)
     for mask, colour, name in zip(kinds, PALETTE, ("strong centres", "other Rényi centres"), strict=False):
-        ways = left.plot(1 + TIMES, lines[:, mask], color=colour, linewidth=2.2, gid="found")
+        ways = left.plot(1 + TIMES, lines[:, mask], color=colour, linewidth=2.2)
         left.plot(np.ones(mask.sum()), path[0, mask], "o", color=colour, markersize=6, gid="start")
         if ways:
             ways[0].set_label(name)
