@@ -59,7 +59,9 @@ def discretised(times: np.ndarray, rates: np.ndarray, n: int) -> tuple[np.ndarra
 def amplitudes(k: Float[Array, ""], start: Float[Array, " p"]) -> Float[Array, " p"]:
     """The amplitudes of mode `k` at each position, after a short flow of rings of tokens with small ones at the start."""
     ring = jnp.asarray(2 * np.pi * np.arange(RING) / RING)
-    angles = ring[None] - 2 * jnp.multiply.outer(start, jnp.sin(k * ring)) / k  # to first order the density 1 + 2 h cos(k θ)
+    angles = (
+        ring[None] - 2 * jnp.multiply.outer(start, jnp.sin(k * ring)) / k
+    )  # to first order the density 1 + 2 h cos(k θ)
     points = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1).reshape(-1, 2)
     sequence = Sequence(Sphere(2), points, np.repeat(np.arange(1, POSITIONS + 1) / POSITIONS, RING))
     field = Causal(SoftmaxAttention.isotropic(2, BETA), ALiBi(SLOPE))

@@ -47,6 +47,16 @@ def extremes() -> tuple[float, float]:
     return float(keys), float(shares(three_terms(weak, V, pair, "plain"), 2, 1e-6)[1, 0])
 
 
+def tempted(mask: str) -> np.ndarray:
+    """The constants of clouds in which all look at one token, over the sharper bound, for several strengths and numbers."""
+    found = []
+    for strength in (1.0, 2.0, 4.0):
+        A, V = np.diag([-1.0, 0.25, 0.15]) * strength, np.eye(3)
+        norms = [np.linalg.norm(three_terms(A, V, tempting(A, 1.0, n), mask).sum(0), 2) for n in (2, 12, 50)]
+        found.append(norms / np.asarray(bounds.finite_lipschitz(np.array([2, 12, 50]), 1.0, strength, 1.0)))
+    return np.array(found)
+
+
 def steepest_quotient(rng: np.random.Generator, mask: str) -> float:
     """How far two outputs of the library are apart along the extremal direction, over what the formula says."""
     (A,), (V,), (tokens,) = draws(rng, 4.0, 50, 1)
@@ -79,6 +89,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
                 f"largest constant over the bound with 4n + 1, {mask}", 1.0, (constants / printed[..., None]).max()
             ),
             at_most(f"largest constant over the bound with n + 1, {mask}", 1.0, (constants / sharp[..., None]).max()),
+            at_most(f"constants of tempting clouds over the bound with n + 1, {mask}", 1.0, tempted(mask)),
             at_most(f"largest shares of keys, queries, scores, {mask}", [1.0] * 3, np.concatenate(parts, 1).max(1)),
             # The square of a step of 1e-5 and rounding divided by it.
             equal(f"steepest quotient at a cloud over its constant, {mask}", 1.0, steepest_quotient(rng, mask), 1e-7),
