@@ -1,9 +1,9 @@
 """On text the Lipschitz constant of trained attention was seen to grow like the fourth root of the length: is it the tokens?
 
 An exploration. Four models of tokens meet the weights of a fresh layer, whose scores have the standard deviation one, and
-scores four times as sharp. Each draw of weights and tokens gives an exponent; a model has the mean of them with its 95% interval. At the
-deviation one constants settle for every model. Sharp scores let them grow, in full by exponents about 0.1, and for words that
-repeat by Zipf's law about 0.3 with one quarter in its interval: words that all look at are what a long text has more and more of.
+scores four times as sharp. Each draw of weights and tokens gives an exponent; a model has the mean of them with its 95%
+interval. At the deviation one constants settle for every model. Sharp scores let them grow: in full by exponents about 0.1, and
+about 0.3, with one quarter in the interval, for words that repeat by Zipf's law.
 """
 
 from collections.abc import Sequence
