@@ -1,8 +1,6 @@
 """Diagnostics: what to read off a measure or a trajectory."""
 
 from measureflow import precision
-from measureflow.diagnostics.centres import Centres as Centres
-from measureflow.diagnostics.centres import centres as centres
 from measureflow.diagnostics.chaos import ChaosRate as ChaosRate
 from measureflow.diagnostics.chaos import chaos_rate as chaos_rate
 from measureflow.diagnostics.chaos import moment_distance as moment_distance
@@ -16,6 +14,8 @@ from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
+from measureflow.diagnostics.renyi import Centres as Centres
+from measureflow.diagnostics.renyi import centres as centres
 from measureflow.diagnostics.smoothness import Lipschitz as Lipschitz
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz
 from measureflow.diagnostics.structure import Balance as Balance

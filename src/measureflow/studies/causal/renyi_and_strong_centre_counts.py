@@ -44,8 +44,8 @@ def draws(seed: int, repeats: int, n: int, dim: int, separations: np.ndarray) ->
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
-    """Count the centres of 200 draws (1000 in full) on the circle and on the sphere, at several separations."""
-    repeats, n = size.pick(200, 1000), size.pick(1000, 5000)
+    """Count the centres of 100 draws (1000 in full) on the circle and on the sphere, at several separations."""
+    repeats, n = size.pick(100, 1000), size.pick(1000, 5000)
     arcs, caps = np.array([0.5, 0.1]), np.array([0.5, 0.25])
     circle, sphere = draws(seed, repeats, n, 2, arcs), draws(seed, size.pick(40, 200), 800, 3, caps)
     laws = np.stack([theory.renyi_count(n, arcs), theory.strong_count(n, arcs, 2)])
