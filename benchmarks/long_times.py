@@ -54,7 +54,7 @@ def lipschitz():
         return jnp.linalg.norm(jax.jacrev(velocities)(points).reshape(n * d, n * d), 2)
 
     (fast, found), (slow, expected) = (
-        seconds(lambda: mf.diagnostics.lipschitz(field, mu)),
+        seconds(lambda: mf.diagnostics.lipschitz(field, mu).value),
         seconds(lambda: full(mu.points)),
     )
     print(

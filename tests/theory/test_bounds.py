@@ -6,15 +6,20 @@ import scipy.special
 from scipy.integrate import quad, solve_ivp
 
 from measureflow.theory.bounds import (
+    adversarial_lipschitz,
+    adversarial_peak,
     cubic_radius,
     dobrushin_exponent,
     existence_time,
+    finite_lipschitz,
     l2_slope,
     mean_field_lipschitz,
     output,
+    published_finite_lipschitz,
     sensitivity,
     slope,
     support_radius,
+    temptation,
     unnormalised_blow_up,
 )
 
@@ -121,3 +126,33 @@ def test_functions_broadcast_and_keep_one_trace_under_a_sweep():
     assert sweep(jnp.asarray(0.5)).shape == (2,)
     assert np.all(sweep(jnp.asarray(1.0)) > sweep(jnp.asarray(0.5)))
     assert len(traces) == 1
+
+
+def test_bounds_for_finitely_many_tokens_have_the_values_one_finds_by_hand():
+    # All tolerances are roundings.
+    assert finite_lipschitz(3, 2.0, 0.0, 5.0) == pytest.approx(6.0, rel=1e-15)
+    assert finite_lipschitz(1, 1.0, 0.5, 2.0) == pytest.approx(np.sqrt(3 * (4 * 2 + 1)), rel=1e-15)
+    assert published_finite_lipschitz(1, 1.0, 0.5, 2.0) == pytest.approx(np.sqrt(3 * (4 * 5 + 1)), rel=1e-15)
+    assert adversarial_lipschitz(5, 0.0, 1.0) == pytest.approx(2 / 5, rel=1e-15)
+    assert adversarial_lipschitz(5, 50.0, 1.0) == pytest.approx(2.0, rel=1e-15)
+
+
+def test_one_token_is_looked_at_as_much_as_real_eigenvalues_allow():
+    assert temptation(np.diag([-2.0, 0.5])) == 2.0
+    assert temptation(np.diag([4.0, -0.1])) == 0.5
+    assert temptation([[0.0, 1.0], [-1.0, 0.0]]) == 0.0  # a quarter turn
+    assert temptation(np.zeros((3, 3))) == 0.0
+
+
+@pytest.mark.parametrize(("strength", "radius"), [(2.0, 1.0), (0.5, 1.5)])
+def test_the_lower_bound_is_highest_where_the_crowd_weighs_as_much_as_the_one(strength, radius):
+    peak = adversarial_peak(strength, radius)
+    assert adversarial_lipschitz(peak.n, strength, radius) == pytest.approx(float(peak.value), rel=1e-14)  # rounding
+    slope = jax.grad(lambda n: adversarial_lipschitz(n, strength, radius))(peak.n)
+    assert abs(slope) < 1e-14
+
+
+@pytest.mark.parametrize("interaction", [[1.0, 2.0], np.zeros((2, 3))])
+def test_what_is_no_square_matrix_tempts_nobody(interaction):
+    with pytest.raises(ValueError, match="`interaction` must be a square matrix"):
+        temptation(interaction)

@@ -22,21 +22,33 @@ BASIS, RESTARTS = 24, 20
 """Vectors of a basis, and how often it may start again: 24 already suffice for almost every cloud."""
 
 
+class Lipschitz(NamedTuple):
+    """How strongly a field reacts to its tokens at a cloud, and to which change of them."""
+
+    value: Float[Array, ""]
+    """The largest factor by which a small change of the tokens is enlarged, from below."""
+    residual: Float[Array, ""]
+    """How far value and direction are from a singular pair: some singular value is no farther from the value."""
+    direction: Float[Array, "n d"]
+    """The change of the tokens that is enlarged most, of norm one in `L^2(mu)`; its sign is arbitrary."""
+
+
 def lipschitz(
     field: AbstractField, mu: Particles, t: Real[ArrayLike, ""] = 0.0, *, tolerance: Real[ArrayLike, ""] = 1e-6
-) -> Float[Array, ""]:
+) -> Lipschitz:
     """The largest factor by which a field enlarges a small change of the tokens: the spectral norm of its Jacobian at a cloud.
 
     Changes and velocities are measured in `L^2(mu)`, with all tokens moving, in ambient coordinates; for equal weights that is
     the spectral norm of the matrix. One token under softmax attention with value `V` gives `|V|`. Never forms the Jacobian:
-    products run through the engine of the measure. The result is a lower bound that meets the tolerance relative to itself.
+    products run through the engine of the measure. The value is a lower bound; steps end when the residual is below the
+    tolerance times it, or after twenty restarts, and the residual tells which.
     """
     checks.positive("tolerance", tolerance)
     return _lipschitz(field, mu, jnp.asarray(t, mu.points.dtype), jnp.asarray(tolerance, mu.points.dtype))
 
 
 @eqx.filter_jit
-def _lipschitz(field, mu: Particles, t: Float[Array, ""], tolerance: Float[Array, ""]) -> Float[Array, ""]:
+def _lipschitz(field, mu: Particles, t: Float[Array, ""], tolerance: Float[Array, ""]) -> Lipschitz:
     scale = jnp.exp(mu.log_weights / 2)[:, None]
 
     def velocities(z):
@@ -47,13 +59,22 @@ def _lipschitz(field, mu: Particles, t: Float[Array, ""], tolerance: Float[Array
     _, push = jax.linearize(velocities, z)
     pull = jax.linear_transpose(push, z)
     start = jax.random.normal(jax.random.key(0), z.shape, z.dtype)
-    return largest_singular_value(push, lambda u: pull(u)[0], start, tolerance)
+    found = largest_singular_pair(push, lambda u: pull(u)[0], start, tolerance)
+    return Lipschitz(found.value, found.residual, found.vector / scale)
 
 
-def largest_singular_value(
+class SingularPair(NamedTuple):
+    """A right singular vector of norm one, its singular value, and how far the two are from being exact."""
+
+    vector: Array
+    value: Float[Array, ""]
+    residual: Float[Array, ""]
+
+
+def largest_singular_pair(
     push: Callable[[Array], Array], pull: Callable[[Array], Array], start: Array, tolerance: Float[Array, ""]
-) -> Float[Array, ""]:
-    """The largest singular value of a linear map, from products with it and with its transpose."""
+) -> SingularPair:
+    """The largest singular value of a linear map and its vector, from products with the map and with its transpose."""
     size = min(BASIS, start.size)
 
     def unfinished(state):
@@ -65,17 +86,11 @@ def largest_singular_value(
         best = _cycle(push, pull, vector, size)
         return cycle + 1, *best
 
-    first = _cycle(push, pull, start, size)
-    return jax.lax.while_loop(unfinished, again, (jnp.asarray(1), *first))[2]
+    never = SingularPair(start, jnp.zeros((), start.dtype), jnp.full((), jnp.inf, start.dtype))
+    return SingularPair(*jax.lax.while_loop(unfinished, again, (jnp.asarray(0), *never))[1:])
 
 
-class _Best(NamedTuple):
-    vector: Array
-    value: Float[Array, ""]
-    residual: Float[Array, ""]
-
-
-def _cycle(push, pull, start: Array, size: int) -> _Best:
+def _cycle(push, pull, start: Array, size: int) -> SingularPair:
     """One basis: the best right singular vector in it, its value, and how far the pair is from a singular one."""
     tiny = jnp.finfo(start.dtype).tiny
     Q, P = jnp.zeros((size, start.size), start.dtype), jnp.zeros((size, start.size), start.dtype)
@@ -96,7 +111,7 @@ def _cycle(push, pull, start: Array, size: int) -> _Best:
     B = jnp.zeros((size, size + 1), start.dtype)
     Q, P, B, _, norm = jax.lax.fori_loop(0, size, grow, (Q, P, B, q, jnp.zeros((), start.dtype)))
     left, values, right = jnp.linalg.svd(B[:, :size])
-    return _Best((right[0] @ Q).reshape(start.shape), values[0], norm * jnp.abs(left[-1, 0]))
+    return SingularPair((right[0] @ Q).reshape(start.shape), values[0], norm * jnp.abs(left[-1, 0]))
 
 
 def _rest(x: Float[Array, " n"], basis: Float[Array, "k n"]) -> Float[Array, " n"]:

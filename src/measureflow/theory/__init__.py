@@ -7,26 +7,32 @@ by what it judges. Outside the stated domains the answer is NaN, as the formulas
 
 from measureflow.theory import (
     bounds,
+    centres,
     circle,
     equiangular,
     gaussian,
     kuramoto,
+    metastability,
     modes,
     noise,
     rates,
+    retrieval,
     synchronization,
     two_tokens,
 )
 
 __all__ = [
     "bounds",
+    "centres",
     "circle",
     "equiangular",
     "gaussian",
     "kuramoto",
+    "metastability",
     "modes",
     "noise",
     "rates",
+    "retrieval",
     "synchronization",
     "two_tokens",
 ]

@@ -4,10 +4,14 @@ Everything is said with three numbers: the spectral norms of `value` (V) and `in
 `radius` (R) of a ball about the origin that holds the tokens. Softmax, Sinkhorn and masked attention obey all bounds
 here; L2 attention has its own slope; sigmoid attention keeps the radius, while unnormalised, linear and ReLU attention can
 leave every ball in finite time. Times are depths. Functions broadcast.
-References: castin:25 for the estimates; the constants of the third one and the times of existence are ours.
+References: castin:25 and castin:24 for the estimates; the constants of the third one and the times of existence are ours.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
@@ -75,6 +79,64 @@ def mean_field_lipschitz(value: Numbers, interaction: Numbers, radius: Numbers) 
     needed (from castin:25 and castin:24).
     """
     return slope(value, interaction, radius) + sensitivity(value, interaction, radius, radius)
+
+
+def finite_lipschitz(n: Numbers, value: Numbers, interaction: Numbers, radius: Numbers) -> Values:
+    """Largest factor by which attention on so many tokens enlarges a change of all of them.
+
+    √3 ‖V‖ (‖A‖² R⁴ (n+1) + n)^{1/2}, for tokens in a ball and Euclidean norms of all coordinates together: the Jacobian
+    moves keys, queries and scores, by at most ‖V‖√n, `slope` and `slope` √n. At A = 0 it is √(3n) ‖V‖. For softmax
+    attention, masked or not (sharper than castin:24).
+    """
+    n, value, interaction, radius = _floats(n, value, interaction, radius)
+    return value * jnp.sqrt(3 * (interaction**2 * radius**4 * (n + 1) + n))
+
+
+def published_finite_lipschitz(n: Numbers, value: Numbers, interaction: Numbers, radius: Numbers) -> Values:
+    """The same with 4n + 1 in place of n + 1, as it is printed (castin:24)."""
+    n, value, interaction, radius = _floats(n, value, interaction, radius)
+    return value * jnp.sqrt(3 * (interaction**2 * radius**4 * (4 * n + 1) + n))
+
+
+def temptation(interaction: npt.ArrayLike) -> float:
+    """How strongly scores can draw all tokens to a single one: the number in the exponent of `adversarial_lipschitz`.
+
+    gamma = max(-l, l/8) over the real eigenvalues l of A: a token at -R outweighs one at R by e^{-2 l R^2}, and a token at R
+    one at R/2, seen from there, by e^{l R^2/4}. 2 for diag(-2, 1/2), and 0 without real eigenvalues (castin:24).
+    """
+    A = np.asarray(interaction, float)
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise ValueError(f"`interaction` must be a square matrix; got shape {A.shape}.")
+    eigenvalues = np.linalg.eigvals(A)
+    real = eigenvalues.real[eigenvalues.imag == 0]  # complex ones come in exact pairs
+    return float(np.maximum(-real, real / 8).max(initial=0.0))
+
+
+def adversarial_lipschitz(n: Numbers, temptation: Numbers, radius: Numbers) -> Values:
+    """A factor by which attention with V = I does enlarge a change of some cloud of so many tokens.
+
+    √(n-1) / (1 + (n-1) e^{-2 R² gamma}): one token that all others look at moves, and all follow. About √n as long as n is
+    far below e^{2 R² gamma}. For softmax attention in at least two coordinates, masked or not (castin:24).
+    """
+    n, temptation, radius = _floats(n, temptation, radius)
+    return jnp.sqrt(n - 1) / (1 + (n - 1) * jnp.exp(-2 * radius**2 * temptation))
+
+
+class Peak(NamedTuple):
+    """Where a curve is highest, and how high."""
+
+    n: Values
+    value: Values
+
+
+def adversarial_peak(temptation: Numbers, radius: Numbers) -> Peak:
+    """The number of tokens for which `adversarial_lipschitz` is largest, and its value there.
+
+    n - 1 = e^{2 R² gamma} and e^{R² gamma} / 2, from d/dn = 0: at R² gamma = 2 about 56 tokens and 3.69 (from castin:24).
+    """
+    temptation, radius = _floats(temptation, radius)
+    share = jnp.exp(radius**2 * temptation)
+    return Peak(1 + share**2, share / 2)
 
 
 def dobrushin_exponent(t: Numbers, start: Numbers, value: Numbers, interaction: Numbers) -> Values:

@@ -1,0 +1,1 @@
+"""Clusters under causal attention: who leads, who stays, who is remembered."""
