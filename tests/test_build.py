@@ -28,7 +28,9 @@ def build(monkeypatch):
 def package(tmp_path):
     """Sources of a small kernel where the build hook looks for them; the true one, a minute's work, was built to install."""
     home = tmp_path / "src" / "measureflow" / "sums"
-    shutil.copytree(ROOT / "src" / "measureflow" / "sums" / "native", home / "native", ignore=shutil.ignore_patterns("*.so"))
+    shutil.copytree(
+        ROOT / "src" / "measureflow" / "sums" / "native", home / "native", ignore=shutil.ignore_patterns("*.so")
+    )
     for source in (home / "native").glob("*.cc"):
         source.write_text(f'#include "constants.h"\nextern "C" int {source.stem}() {{ return IN_REGISTERS; }}')
     return tmp_path

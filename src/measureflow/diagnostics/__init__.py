@@ -22,6 +22,8 @@ from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
 from measureflow.diagnostics.renyi import Centres as Centres
 from measureflow.diagnostics.renyi import centres as centres
+from measureflow.diagnostics.rest import Index as Index
+from measureflow.diagnostics.rest import index as index
 from measureflow.diagnostics.smoothness import Lipschitz as Lipschitz
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz
 from measureflow.diagnostics.structure import Balance as Balance

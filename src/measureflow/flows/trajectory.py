@@ -227,7 +227,11 @@ def _cut(leaf: Array, which: slice) -> Array:
     """Some rows of an array; those in the memory of the host are cut there, where not every number of rows is a program."""
     if range(*which.indices(len(leaf))) == range(len(leaf)):
         return leaf
-    if not checks.concrete(leaf) or any(device.platform != "cpu" for device in leaf.devices()) or len(leaf.devices()) > 1:
+    if (
+        not checks.concrete(leaf)
+        or any(device.platform != "cpu" for device in leaf.devices())
+        or len(leaf.devices()) > 1
+    ):
         return leaf[which]
     return jnp.asarray(np.asarray(leaf)[which], leaf.dtype)
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Real
 
 from measureflow import checks
 from measureflow.measures.cloud import AbstractSampled, as_key
-from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, lost, exponential_sums
+from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, exponential_sums, lost
 from measureflow.measures.particles import Particles
 from measureflow.spaces import Sphere
 from measureflow.sums import Attended, Blockwise

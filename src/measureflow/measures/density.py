@@ -300,5 +300,5 @@ def lost(shown: Array, values: Array) -> float:
     """How far a density is from the values that it was made of, relative to their maximum; 0 where they are traced."""
     if not checks.concrete(shown, values):
         return 0.0
-    shown, values = np.asarray(shown), np.asarray(values)
-    return float(np.abs(shown - values).max() / values.max())
+    given = np.asarray(values)
+    return float(np.abs(np.asarray(shown) - given).max() / given.max())

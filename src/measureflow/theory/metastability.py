@@ -57,14 +57,16 @@ def merge_place(start: Numbers, end: Numbers, first: Numbers, second: Numbers, *
 
 
 class Staircase(NamedTuple):
-    """The energy over `s = log(t) / beta`: between the `jumps` it has the `levels`; `limits` are the jumps for infinite `beta`."""
+    """The energy over `s = log(t) / beta`: it has the `levels` between the `jumps`, whose `limits` are those for large `beta`."""
 
     levels: np.ndarray
     jumps: np.ndarray
     limits: np.ndarray
 
 
-def staircase(angles: np.ndarray, beta: float, masses: np.ndarray | None = None, *, model: Model = softmax) -> Staircase:
+def staircase(
+    angles: np.ndarray, beta: float, masses: np.ndarray | None = None, *, model: Model = softmax
+) -> Staircase:
     """The staircase of `sum_ij w_i w_j e^{beta (<x_i, x_j> - 1)}` for clusters on the circle, by mergers of the closest pair.
 
     A pair at distance `d` meets at `s = 1 - cos d - log(beta kappa sin(d)^2) / beta`, or at the time of the merger before if that
@@ -112,4 +114,4 @@ def persistence_time(alpha: Numbers, n: Numbers, beta: Numbers, eps: Numbers) ->
 
 
 def _floats(*numbers: Numbers) -> list[Values]:
-    return [jnp.asarray(x, dtype=float) for x in numbers]
+    return jnp.broadcast_arrays(*(jnp.asarray(x, dtype=float) for x in numbers))

@@ -1,6 +1,6 @@
 """Attention on the circle in the angle, where speeds far below rounding are still exact, through mergers at astronomic times.
 
-In coordinates a token moves by `P_x(x + small) `, and what is below 1e-16 is lost beside `x`; differences of angles lose nothing.
+In coordinates a token moves by `P_x(x + small)`, and what is below 1e-16 is lost beside `x`; differences of angles lose nothing.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Real
 
 from measureflow.fields import AbstractField
 from measureflow.flows import Adaptive, evolve
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 
+SOLVER = Adaptive(1e-9, 1e-11)
 MERGE = 1e-6
 """The distance at which tokens go on as one: they have come from distances above 1e-2 by then, and move by less than it."""
 
@@ -26,7 +27,7 @@ class Angles(AbstractField):
     beta: float
     normalised: bool = True
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m 1"], mu: AbstractMeasure) -> Float[Array, "m 1"]:
+    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m 1"], mu: Any) -> Float[Array, "m 1"]:
         """The speed of each angle."""
         away = mu.points[:, 0][None] - xs
         kernel = mu.weights[None] * jnp.exp(-2 * self.beta * jnp.sin(away / 2) ** 2)
@@ -54,18 +55,19 @@ class Followed(NamedTuple):
     final: np.ndarray
 
 
-def follow(field: Angles, mu: Particles, end: float, events: Callable[[Any], Any], tolerance: float = 1e-9) -> Followed:
-    """Tokens to the end of time, with events on the way.
+def follow(field: Angles, mu: Particles, end: float, events: Callable[[Any], Any], most: int) -> Followed:
+    """Tokens to the end of time, with events on the way, at most so many between two mergers.
 
     Clusters that are about to meet move ever faster, until no step shows on a clock that reads 1e59. The field does not depend
     on time, so the clock starts again at zero where that happens, and times are added up.
     """
     passed, found = 0.0, []
     while True:
-        solver = Adaptive(tolerance, tolerance / 100)
-        path = evolve(field, mu, np.array([0.0, end]), solver, events=events, most_events=8, merge=MERGE)
-        rows = zip(*(np.asarray(part) for part in (path.events.times, path.events.which, path.events.measures.points)))
-        found += [(np.log(passed + time), which, points[:, 0]) for time, which, points in rows]
+        path = evolve(field, mu, np.array([0.0, end]), SOLVER, events=events, most_events=most, merge=MERGE)
+        assert path.events is not None
+        for time, which, points in zip(path.events.times, path.events.which, path.events.measures.points, strict=True):
+            found.append((np.log(passed + float(time)), int(which), np.asarray(points[:, 0])))
         passed, mu = passed + float(path.outcome.time), path.final
         if path.outcome.ok:
-            return Followed(*(np.array(part) for part in zip(*found, strict=True)), np.asarray(mu.points[:, 0]))
+            log_times, whiches, angles = (np.array(part) for part in zip(*found, strict=True))
+            return Followed(log_times, whiches, angles, np.asarray(mu.points[:, 0]))

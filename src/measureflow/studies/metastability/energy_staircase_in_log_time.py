@@ -1,67 +1,63 @@
-"""Over the logarithm of time the energy is a staircase: plateaus of clusters that wait, and jumps where the closest two meet."""
+"""Over the logarithm of time the energy is a staircase: plateaus of clusters that wait, and jumps where the closest two meet.
+
+At `beta` 400 the last two clusters meet at a time of 1e253.
+"""
 
 import jax.numpy as jnp
 import numpy as np
 
-from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.metastability.angles import Angles, energy, follow, on_line
 from measureflow.theory import metastability
 
 CLAIM = Claim(
-    "In logarithmic time the energy is a staircase whose jumps are mergers of the closest pair; under softmax attention they meet at "
-    "the mean weighted by squared masses.",
+    "In logarithmic time the energy is a staircase whose jumps are mergers of the closest pair, which under softmax attention "
+    "meets at the mean weighted by squared masses.",
     reference="koubbi:24",
     where="theorem on the energy profile; times and places of mergers are derived from the equation",
 )
 
 START = np.array([0.0, 0.35, 1.05, 1.95, 2.9])
 LEVELS = np.array([0.2, 0.28, 0.44, 0.52, 1.0])
-SIMULATED = np.array([0.0494, 0.3431, 0.4027, 1.4582])
-"""Jumps at `beta` 400 found by displacement-limited steps."""
+PRINTED = np.array([0.0494, 0.3431, 0.4027, 1.4582])
+"""Jumps at `beta` 400, found elsewhere by steps of limited displacement, to four digits."""
+PARTS = np.array([0.002, 0.1, 0.3, 0.5, 0.7, 0.9, 0.998])
+"""At these parts of a jump the time is told."""
 
 
-def jumps(beta: float, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """When the energy passes the middle between two plateaus, as `log(t) / beta`, and the tokens there."""
-    middles = (LEVELS[1:] + LEVELS[:-1]) / 2
+def jumps(beta: float) -> np.ndarray:
+    """When the energy has made parts of each jump, as `log(t) / beta`, by rows."""
+    marks = (LEVELS[:-1, None] + np.diff(LEVELS)[:, None] * PARTS).ravel()
     end = np.exp(min(1.6 * beta, 700.0))  # after the last merger, and below the largest double
-    found = follow(Angles(beta), on_line(START), end, lambda mu: energy(mu, beta) - jnp.asarray(middles), tolerance)
-    return found.log_times / beta, found.angles
-
-
-def plateaus(angles: np.ndarray, beta: float) -> np.ndarray:
-    """The energy of tokens in clusters: those that a jump has not moved apart."""
-    return np.array([float(energy(on_line(row), beta)) for row in angles])
+    found = follow(Angles(beta), on_line(START), end, lambda mu: energy(mu, beta) - jnp.asarray(marks), len(marks))
+    return found.log_times.reshape(len(LEVELS) - 1, -1) / beta
 
 
 def run(size: Size = SMALL) -> Verdict:
     """Follow five tokens at `beta` 400, and at 200 and 100 in full, to their last merger."""
-    betas = size.pick([400.0], [400.0, 200.0, 100.0])
-    found = {beta: jumps(beta, 1e-9) for beta in betas}
-    laws = {beta: metastability.staircase(START, beta) for beta in betas}
-    law, (measured, _) = laws[400.0], found[400.0]
-    wrong = metastability.staircase(START, 400.0, model=metastability.unnormalised)
+    found = {beta: jumps(beta) for beta in size.pick([400.0], [400.0, 200.0, 100.0])}
+    law, measured = metastability.staircase(START, 400.0), found[400.0][:, len(PARTS) // 2]
+    centroid = metastability.staircase(START, 400.0, model=metastability.unnormalised)
     return CLAIM.judge(
-        # Laplace's method leaves out a part of order 1/beta of the time, here 1e-5; the catalogue allows 2e-3.
+        # Laplace's method leaves out a part of order 1/beta of the time, so 1e-5 of its logarithm over beta.
         equal("first three jumps, beta 400", law.jumps[:3], measured[:3], 2e-3),
-        # The place of the third merger is off by beta^-1/2 of the distance, which moves the last jump by its slope.
+        # The place of the third merger is off by beta^-1/2 of a distance of 0.8, and the last distance with it.
         equal("last jump, beta 400", law.jumps[3], measured[3], 0.02),
-        equal("jumps, beta 400, against other steps", SIMULATED, measured, 1e-4),  # the digits that are printed
-        equal("levels of the plateaus", LEVELS, law.levels, 1e-12),  # sums of squared masses, exact
-        # The rule of the centroid is not that of softmax: the last jump tells.
-        equal("last jump by the centroid", 1.378, wrong.limits[3], 1e-3),
-        data=(found, laws),
+        equal("jumps, beta 400, against other steps", PRINTED, measured, 1e-4),  # the digits that are printed
+        equal("levels", LEVELS, law.levels, 1e-12),  # sums of squared masses, exact
+        equal("last limit if pairs met at their centroid", 1.378, centroid.limits[3], 1e-3),  # not what is measured
+        data=found,
     )
 
 
-def draw(data: tuple) -> Figure:
-    """The staircase for each beta, over its law and the limit."""
-    found, laws = data
-    figure, (ax,) = panels(width=7.0, height=4.4)
-    curves = []
-    for beta, (times, _) in found.items():
-        s = np.concatenate([[0.0], np.repeat(times, 2), [1.6]])
-        law = laws[beta]
-        curves.append(Curve(f"β = {beta:g}", s, np.repeat(LEVELS, 2), np.interp(s, s, np.repeat(law.levels, 2))))
-    draw_curves(ax, curves, "logarithm of time, log(t) / β", "energy", law="")
-    return figure
+def draw(found: dict[float, np.ndarray]) -> Figure:
+    """The energy over the logarithm of time, and the limits of the jumps."""
+    marks = (LEVELS[:-1, None] + np.diff(LEVELS)[:, None] * PARTS).ravel()
+    ends = lambda row, first, last: np.concatenate([[first], row, [last]])  # noqa: E731
+    curves = [
+        Curve(f"β = {beta:g}", ends(rows.ravel(), 0.0, 1.6), ends(marks, 0.2, 1.0)) for beta, rows in found.items()
+    ]
+    limits = metastability.staircase(START, 400.0).limits
+    steps = Curve("β → ∞", ends(np.repeat(limits, 2), 0.0, 1.6), np.repeat(LEVELS, 2))
+    return curves_figure([*curves, steps], "logarithm of time, log(t) / β", "energy, normalised")
