@@ -1,17 +1,22 @@
 """The tests run in float64, with strict promotion and with every shape annotation executed.
 
 They compile thousands of programs that run for milliseconds, so XLA is asked for the plainest machine code, in half the time,
-and Python looks for garbage less often than tracing makes it. `XLA_FLAGS= make test` runs them as users do.
+but for tests marked `slow`, which compute for longer than they compile. Python looks for garbage less often than tracing makes
+it.
+`XLA_FLAGS= JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test` runs them as users do.
 """
 
+import contextlib
 import ctypes
 import gc
 import os
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-PLAIN = ("backend_optimization_level=0", "cpu_use_fusion_emitters=false", "cpu_parallel_codegen_split_count=1")
+PLAIN = ("backend_optimization_level=1", "cpu_use_fusion_emitters=false", "cpu_parallel_codegen_split_count=1")
 os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in PLAIN))
+PLAINEST = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1"
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two workers have a core each, and waiting threads spin
 
 import jax
 import pytest
@@ -55,6 +60,25 @@ def resident():
     """The bytes of memory that the process holds, where Linux tells."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
+
+
+@contextlib.contextmanager
+def well_compiled():
+    """With machine code for programs that run for seconds."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", PLAINEST)
+
+
+@pytest.fixture(scope="session")
+def optimised():
+    return well_compiled
+
+
+@pytest.fixture(autouse=True)
+def machine_code(request):
+    with well_compiled() if request.node.get_closest_marker("slow") else contextlib.nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True)

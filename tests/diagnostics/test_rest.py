@@ -53,3 +53,18 @@ def test_flat_directions_are_told_from_rotations():
 
 def test_a_cloud_that_moves_is_told_by_its_residual():
     assert index(mf.InteractionEnergy(1.0), on_circle(np.array([0.0, 1.0]))).residual > 0.1
+
+
+@pytest.mark.parametrize("weights", [None, [0.1, 0.2, 0.3, 0.25, 0.15]])
+def test_the_rates_of_a_field_that_ascends_the_energy_are_its_eigenvalues(weights):
+    beta = 2.0
+    # With other weights a polygon does not rest, but opposite clusters do.
+    mu = on_circle(2 * np.pi * np.arange(5) / 5 if weights is None else np.pi * (np.arange(5) % 2), weights)
+    rising, moving = index(mf.InteractionEnergy(beta), mu), index(mf.UnnormalisedAttention.isotropic(2, beta), mu)
+    np.testing.assert_allclose(moving.eigenvalues, rising.eigenvalues, atol=1e-11)
+    assert moving.residual < 1e-14
+
+
+def test_softmax_contracts_at_rate_one_at_consensus():
+    kind = index(mf.SoftmaxAttention.isotropic(3, 4.0), mf.Particles(mf.Sphere(3), np.tile(np.eye(3)[0], (4, 1))))
+    np.testing.assert_allclose(kind.eigenvalues, [-1.0] * 6 + [0.0] * 2, atol=1e-12)

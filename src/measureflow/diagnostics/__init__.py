@@ -14,10 +14,12 @@ from measureflow.diagnostics.clustering import labels as labels
 from measureflow.diagnostics.clustering import merge_times as merge_times
 from measureflow.diagnostics.estimate import line_modes as line_modes
 from measureflow.diagnostics.estimate import modes as modes
-from measureflow.diagnostics.mergers import Linkage as Linkage
-from measureflow.diagnostics.mergers import Mergers as Mergers
-from measureflow.diagnostics.mergers import heights as heights
-from measureflow.diagnostics.mergers import mergers as mergers
+from measureflow.diagnostics.fitting import Decay as Decay
+from measureflow.diagnostics.fitting import decay as decay
+from measureflow.diagnostics.joining import Linkage as Linkage
+from measureflow.diagnostics.joining import Mergers as Mergers
+from measureflow.diagnostics.joining import heights as heights
+from measureflow.diagnostics.joining import mergers as mergers
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
 from measureflow.diagnostics.renyi import Centres as Centres

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.diagnostics.dendrogram import persistent
-from measureflow.diagnostics.mergers import partitions
+from measureflow.diagnostics.joining import partitions
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means

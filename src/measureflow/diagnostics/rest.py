@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.energies import AbstractEnergy
+from measureflow.fields import AbstractField
 from measureflow.measures import Particles
 
 ZERO = 1e-7
@@ -58,8 +59,10 @@ class Index(NamedTuple):
         )
 
 
-def index(energy: AbstractEnergy, mu: Particles) -> Index:
-    """The kind of rest point that a cloud is for an energy.
+def index(energy: AbstractEnergy | AbstractField, mu: Particles) -> Index:
+    """The kind of rest point that a cloud is for an energy, or for a field at time 0.
+
+    A field that is no gradient has complex eigenvalues: their real parts are told, and the real parts of their directions.
 
     >>> mu = mf.Particles(mf.Sphere(2), [[1.0, 0.0], [-1.0, 0.0]])  # opposite tokens: the energy rises as they turn
     >>> mf.diagnostics.index(mf.InteractionEnergy(1.0), mu)
@@ -68,11 +71,19 @@ def index(energy: AbstractEnergy, mu: Particles) -> Index:
     points = np.asarray(mu.points)
     bases = tangent_bases(mu)
     slope, hessian = map(np.asarray, _second(energy, mu, jnp.asarray(bases, points.dtype)))
-    values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    values, vectors = _spectrum(hessian, isinstance(energy, AbstractEnergy))
     scale = np.sqrt(np.asarray(mu.weights))[:, None]
     directions = np.einsum("ndk,nkm->mnd", bases, vectors.reshape(*bases.shape[::2], -1)) / scale[None]
     residual = float(np.abs(slope).max())
     return Index(values, directions, residual if residual > 1e-15 else 0.0, _rotations(points))
+
+
+def _spectrum(hessian: np.ndarray, symmetric: bool) -> tuple[np.ndarray, np.ndarray]:
+    if symmetric:
+        return np.linalg.eigh((hessian + hessian.T) / 2)
+    values, vectors = np.linalg.eig(hessian)
+    order = np.argsort(np.real(values))
+    return np.real(values)[order], np.real(vectors)[:, order]
 
 
 def tangent_bases(mu: Particles) -> np.ndarray:
@@ -90,16 +101,22 @@ def _projections(space: Any, points: Float[Array, "n d"]) -> Float[Array, "n d d
 
 
 @eqx.filter_jit
-def _second(energy: AbstractEnergy, mu: Particles, bases: Float[Array, "n d k"]) -> tuple[Array, Array]:
-    """Slope and Hessian in coordinates that are orthonormal in `L^2(mu)`."""
+def _second(energy: AbstractEnergy | AbstractField, mu: Particles, bases: Float[Array, "n d k"]) -> tuple[Array, Array]:
+    """Slope and its derivative in coordinates that are orthonormal in `L^2(mu)`."""
     scale = jnp.exp(-mu.log_weights / 2)[:, None]
 
-    def height(u):
-        moved = mu.points + jnp.einsum("ndk,nk->nd", bases, scale * u.reshape(len(bases), -1))
-        return energy(eqx.tree_at(lambda m: m.points, mu, jax.vmap(mu.space.project)(moved)))
+    def moved(u):
+        points = mu.points + jnp.einsum("ndk,nk->nd", bases, scale * u.reshape(len(bases), -1))
+        return eqx.tree_at(lambda m: m.points, mu, jax.vmap(mu.space.project)(points))
 
+    def velocity(u):
+        nu = moved(u)
+        v = nu.transport(lambda xs: energy(jnp.zeros((), xs.dtype), xs, nu)).points  # pyright: ignore[reportCallIssue]
+        return (jnp.einsum("ndk,nd->nk", bases, v) / scale).ravel()
+
+    slope = velocity if isinstance(energy, AbstractField) else jax.grad(lambda u: energy(moved(u)))
     at = jnp.zeros(bases.shape[0] * bases.shape[2], mu.points.dtype)
-    return jax.grad(height)(at), jax.hessian(height)(at)
+    return slope(at), jax.jacfwd(slope)(at)
 
 
 def _rotations(points: np.ndarray) -> int:

@@ -1,6 +1,6 @@
 """Depth as it is in a network: residual layers, one after the other."""
 
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, Int, Real
 from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import at_layer
-from measureflow.flows.flow import AbstractFlow, check_kinds, in_precision_of
+from measureflow.flows.flow import AbstractFlow, check_kinds, in_precision_of, precision
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
-from measureflow.measures import AbstractCloud
+from measureflow.measures import AbstractCloud, Gaussian
 from measureflow.precision import exactly
 from measureflow.sums.native.pulse import Pulse
 
@@ -23,7 +23,8 @@ def layers(field: AbstractField, mu0: Measure, depth: int, step: Real[ArrayLike,
     """The residual network itself: `x <- settle(x + step v(x))`, with layer `k` of every `Layered` part at layer `k`.
 
     The velocity is the raw one of the field, and `settle` is the normalisation after the residual: on the sphere a layer
-    divides `x + step v` by its norm. Times are `k step`; as the step falls the layers follow `evolve` at order one.
+    divides `x + step v` by its norm. Times are `k step`; as the step falls the layers follow `evolve` at order one. A Gaussian is
+    mapped to the Gaussian that its tokens would be, where the field is affine.
 
     >>> mu = mf.Particles(mf.Euclidean(1), [[1.0]])  # one token alone: x' = x
     >>> mf.layers(mf.SoftmaxAttention.isotropic(1), mu, depth=3).points.ravel().tolist()
@@ -46,13 +47,14 @@ class Layers(AbstractFlow[Measure]):
         if depth < 1:
             raise ValueError(f"`depth` must be at least 1; got {depth}.")
         checks.positive("step", step)
-        if not isinstance(start, AbstractCloud):
+        if not isinstance(start, AbstractCloud | Gaussian):
             raise ValueError(
-                f"`mu0` must have tokens that layers move; got {type(start).__name__}. "
+                f"`mu0` must have tokens that layers move, or be a `Gaussian`; got {type(start).__name__}. "
                 "Use `evolve` with `solver=Euler(step)`."
             )
         self.field, self.start = in_precision_of(start, field), start
-        self.step = jnp.asarray(step, start.points.dtype)
+        start.admit(self.field, jnp.zeros((), precision(start)))
+        self.step = jnp.asarray(step, precision(start))
         self.times = self.step * jnp.arange(depth + 1).astype(self.step.dtype)
 
     def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
@@ -67,13 +69,25 @@ class Layers(AbstractFlow[Measure]):
         """None: layers are not steps towards something finer."""
 
 
+def _velocity(field: AbstractField, t: Float[Array, ""], mu: Any) -> Any:
+    """The raw velocity at the tokens, or the rates of a Gaussian under an affine one."""
+    return field(t, mu.points, mu) if isinstance(mu, AbstractCloud) else mu.transport(lambda xs: field(t, xs, mu))
+
+
+def _moved(mu: Any, step: Float[Array, ""], velocity: Any) -> Any:
+    """What a layer makes of a measure. A square root moves by `(I + step L) R`, so a Gaussian is mapped exactly."""
+    if isinstance(mu, AbstractCloud):
+        return mu.shift(step * velocity)
+    return jax.tree.map(lambda number, rate: number + step * rate, mu, velocity)
+
+
 @eqx.filter_jit
 @exactly
 def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""]) -> Trajectory:
     times = step * (first + jnp.arange(depth + 1)).astype(step.dtype)
 
     def layer(mu, k):
-        new = mu.shift(step * at_layer(field, first + k)(times[k], mu.points, mu)).settle()
+        new = _moved(mu, step, _velocity(at_layer(field, first + k), times[k], mu)).settle()
         good = jnp.isfinite(largest(new))
         return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, mu), (new, good)
 
@@ -88,7 +102,7 @@ def _layers(field, mu0, depth: int, step: Float[Array, ""], first: Int[Array, ""
         outcome=Outcome(
             jnp.where(reached == depth, REACHED, DIVERGED),
             times[reached],
-            largest(last(times[reached], final.points, final)),
+            largest(_velocity(last, times[reached], final)),
         ),
         frames=reached + 1,
         costs={"steps": reached, "rejected": depth - reached},

@@ -130,8 +130,9 @@ def merged_leg(
         tried = 0
         while path is None or (_goes_on(path, tried, solver) and t < end):
             merged, scale = _merge(field, merged, t, tolerance)
-            # Legs grow with the time that has passed: tokens that are about to meet must not wait for the end of a long one.
-            longest = scale if longest is None else jnp.maximum(longest, t - start)
+            # Tokens that are about to meet must not wait for the end of a long piece: equal steps, which never pause, take pieces
+            # that grow with the time that has passed.
+            longest = scale if longest is None or solver.most is not None else jnp.maximum(longest, t - start)
             stop = jnp.minimum(t + jnp.minimum(scale, longest), end)
             awake = Awake(field, jnp.asarray(merged.tokens))
             seen = _hunting(keeping, mu0, merged.where, events)
@@ -188,8 +189,8 @@ def _sides(keeping: Keeping, mu: Particles) -> Bool[Array, " e"]:
 
 def _joined(events: Events | None, more: Events | None, mu: Particles, where: np.ndarray) -> Events | None:
     """Events, and those of the next piece, with all tokens; on the host, since numbers of events make many shapes."""
-    if more is None:
-        return None
+    if more is None or (events is not None and not int(more.count)):
+        return events
     count = int(more.count)
     times, which, points = (np.asarray(part)[:count] for part in (more.times, more.which, more.measures.points))
     points, log_weights = points[:, where], np.broadcast_to(mu.log_weights, (count, len(where)))

@@ -25,7 +25,7 @@ CLAIM = Claim(
     "Causal attention with ALiBi near the uniform state responds to position s by a closed form, whose slope at the last "
     "position changes sign at t_crit.",
     reference="middle:26",
-    where="retrieval profile and critical time; the sign is that of the formula",
+    where="section on the retrieval profile and its critical time; the sign of the slope is derived",
 )
 SLOPE, WIDTH, BETA, MODES = 1.0, 8.0, 2.0, 20
 FRACTIONS = (0.25, 0.8, 1.25, 2.5)

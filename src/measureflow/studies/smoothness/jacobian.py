@@ -6,6 +6,7 @@ by `V [Σ_j P_ij e_j + Cov_i A e_i + Σ_j P_ij (x_j - m_i) <A x_i, e_j>]`: keys 
 """
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, svds
 
 from measureflow.fields import AbstractField, Causal, SoftmaxAttention
 
@@ -49,3 +50,27 @@ def in_the_ball(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     points = rng.normal(size=shape)
     points /= np.linalg.norm(points, axis=-1, keepdims=True)
     return points * rng.uniform(size=(*shape[:-1], 1)) ** (1 / shape[-1])
+
+
+def norm(A: np.ndarray, V: np.ndarray, x: np.ndarray, mask: str) -> float:
+    """The norm of the Jacobian by Lanczos steps on products with its three terms, which never form it."""
+    (n, d), P = x.shape, attention_matrix(A, x, mask)
+    m, queries = P @ x, x @ A.T
+    cov = np.einsum("ij,ja,jb->iab", P, x, x, optimize=True) - m[:, :, None] * m[:, None, :]
+
+    def push(e):
+        e = e.reshape(n, d)
+        scores = P * (queries @ e.T)
+        change = P @ e + np.einsum("iab,ib->ia", cov, e @ A.T) + scores @ x - scores.sum(1, keepdims=True) * m
+        return (change @ V.T).ravel()
+
+    def pull(f):
+        f = f.reshape(n, d) @ V
+        scores = P * (f @ x.T - (f * m).sum(1, keepdims=True))
+        return (P.T @ f + np.einsum("iab,ib->ia", cov, f) @ A + scores.T @ queries).ravel()
+
+    start = np.random.default_rng([n, d]).normal(size=n * d)  # Lanczos steps may start anywhere
+    shape = (n * d, n * d)
+    J = LinearOperator(shape, matvec=push, rmatvec=pull, dtype=float)  # pyright: ignore[reportCallIssue]
+    found = svds(J, k=1, return_singular_vectors=False, tol=1e-3, v0=start)  # pyright: ignore[reportArgumentType]
+    return float(found[0])  # pyright: ignore[reportArgumentType]

@@ -6,7 +6,7 @@ interval. At the deviation one constants settle for every model. Sharp scores le
 about 0.3, with one quarter in the interval, for words that repeat by Zipf's law.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.stats import t as student
@@ -16,8 +16,7 @@ from measureflow.plotting.laws import dress
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal, slope
 from measureflow.studies.smoothness.adversarial import tempting
-from measureflow.studies.smoothness.jacobian import jacobian
-from measureflow.studies.smoothness.token_models import MODELS, Model, norm, weights
+from measureflow.studies.smoothness.jacobian import jacobian, norm
 
 CLAIM = Claim(
     "With the weights of a fresh layer no model of tokens (independent, mixture, AR(1), Zipf) gives the growth n^{1/4} of the "
@@ -26,6 +25,54 @@ CLAIM = Claim(
     where="explored: open question on the experiments with text, part IV of the talk",
 )
 GAINS = (1.0, 4.0)
+"""Deviations of the scores."""
+
+Model = Callable[[np.random.Generator, int, int], np.ndarray]
+
+
+def on_the_sphere(points: np.ndarray) -> np.ndarray:
+    """The points in their directions at the distance `√d`."""
+    return points * np.sqrt(points.shape[1]) / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def independent(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Independent uniform tokens."""
+    return on_the_sphere(rng.normal(size=(n, d)))
+
+
+def mixture(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Tokens about eight centres, three times closer to theirs than centres are to each other."""
+    return on_the_sphere(rng.normal(size=(8, d))[rng.integers(0, 8, n)] + rng.normal(size=(n, d)) / 3)
+
+
+def autoregressive(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Tokens that remember the one before: an AR(1) sequence with the coefficient 0.9."""
+    noise, x = rng.normal(size=(n, d)), np.zeros((n, d))
+    x[0] = noise[0]
+    for i in range(1, n):
+        x[i] = 0.9 * x[i - 1] + np.sqrt(1 - 0.9**2) * noise[i]
+    return on_the_sphere(x)
+
+
+def repeated(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Words of a vocabulary of 10 000, the k-th as often as 1/k (Zipf's law), each with one place."""
+    shares = 1 / np.arange(1, 10_001)
+    words, at = np.unique(rng.choice(10_000, n, p=shares / shares.sum()), return_inverse=True)
+    return on_the_sphere(rng.normal(size=(len(words), d)))[at]
+
+
+MODELS: dict[str, Model] = {
+    "independent": independent,
+    "mixture of eight": mixture,
+    "autoregressive": autoregressive,
+    "repeated by Zipf's law": repeated,
+}
+
+
+def weights(rng: np.random.Generator, d: int, gain: float) -> tuple[np.ndarray, np.ndarray]:
+    """The form `A = g K^T Q / √d` and the values of a fresh layer."""
+    Q, K, V = rng.normal(size=(3, d, d)) / np.sqrt(d)
+    return gain * K.T @ Q / np.sqrt(d), V
 
 
 def exponents(
