@@ -83,10 +83,7 @@ class _Line(NamedTuple):
 
 def _line(x: np.ndarray, y: np.ndarray) -> _Line:
     half = len(x) // 2
-    early, late, (slope, offset) = (
-        np.polyfit(x[: half + 1], y[: half + 1], 1),
-        np.polyfit(x[half:], y[half:], 1),
-        np.polyfit(x, y, 1),
-    )
+    early, late = (np.polyfit(x[part], y[part], 1)[0] for part in (slice(half + 1), slice(half, None)))
+    slope, offset = np.polyfit(x, y, 1)
     error = np.sqrt(((y - slope * x - offset) ** 2).sum() / (len(x) - 2) / ((x - x.mean()) ** 2).sum())
-    return _Line(float(slope), float(error), float(abs(late[0] - early[0])))
+    return _Line(float(slope), float(error), float(abs(late - early)))
