@@ -1,7 +1,7 @@
 """The tests run in float64, with strict promotion and with every shape annotation executed.
 
 They compile thousands of programs that run for milliseconds, so XLA is asked for the plainest machine code, in half the time,
-but for tests marked `slow`, which compute for longer than they compile. Python looks for garbage less often than tracing makes
+but for tests marked `busy`, which compute for longer than they compile. Python looks for garbage less often than tracing makes
 it.
 `XLA_FLAGS= JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test` runs them as users do.
 """
@@ -77,7 +77,7 @@ def optimised():
 
 @pytest.fixture(autouse=True)
 def machine_code(request):
-    with well_compiled() if request.node.get_closest_marker("slow") else contextlib.nullcontext():
+    with well_compiled() if request.node.get_closest_marker("busy") else contextlib.nullcontext():
         yield
 
 

@@ -34,6 +34,7 @@ def test_diffusion_on_the_sphere_forgets_at_the_rate_of_the_laplacian(dim):
     np.testing.assert_allclose(jnp.linalg.norm(path.final.points, axis=-1), 1.0, atol=1e-14)
 
 
+@pytest.mark.busy
 def test_a_spring_reaches_its_temperature():
     start = mf.Particles(mf.Euclidean(2), np.zeros((10_000, 2)))
     path = mf.evolve(spring(2), start, [0.0, 3.0], mf.Euler(0.05), noise=mf.Langevin(0.7), key=1)
@@ -41,6 +42,7 @@ def test_a_spring_reaches_its_temperature():
     assert float(path.final.points.var()) == pytest.approx(0.7 * (1 - np.exp(-6)) * 1.025, abs=0.025)
 
 
+@pytest.mark.busy
 @pytest.mark.slow
 @pytest.mark.parametrize("space", ["plane", "sphere"])
 def test_the_scheme_has_weak_order_one(space):

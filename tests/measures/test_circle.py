@@ -222,6 +222,7 @@ def test_more_modes_than_needed_change_nothing_and_cost_no_steps():
     np.testing.assert_allclose(many.final.moments[:, :65], few.final.moments, atol=1e-7)
 
 
+@pytest.mark.busy
 @pytest.mark.slow
 def test_a_sample_of_twenty_thousand_tokens_follows_the_density(settled_path):
     n, field = 20_000, mf.SoftmaxAttention.isotropic(2, 2.0)

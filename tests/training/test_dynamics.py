@@ -109,7 +109,7 @@ def test_adam_does_not_see_the_number_of_heads():
     assert RISK(training.marginal(few.final, 3)) < RISK(MU)
 
 
-@pytest.mark.slow
+@pytest.mark.busy
 def test_langevin_heads_reach_the_gaussian_of_a_ridge():
     beta, strength = 4.0, 0.5
     ridge, start = training.Ridge(strength), mf.Particles.iid(mf.Euclidean(2), 4000, key=0)

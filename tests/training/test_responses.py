@@ -203,7 +203,7 @@ def test_what_cannot_be_proved_is_refused():
         training.best_response(SCORES, mu, space, prove=0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.busy
 @pytest.mark.parametrize("key_dim", [1, 2])
 def test_frank_wolfe_encloses_the_least_risk(key_dim):
     risk, space = plane(key_dim)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Real
 
 from measureflow import checks
 from measureflow.fields import AbstractField
-from measureflow.fields.depth import until
+from measureflow.fields.depth import jumps, until
 from measureflow.flows import following, merging
 from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, Straight
 from measureflow.flows.noise import AbstractNoise
@@ -148,7 +148,8 @@ class Flow(AbstractFlow[Measure]):
         self.solver = _resolved(solver, dtype, self.times)
         self.field = in_precision_of(start, field)
         _check_end(self.field, self.times)
-        start.admit(self.field, self._time(0))
+        for turn in self._turns():
+            start.admit(self.field, turn)
         self.start = _summed(start, self.solver) if engine is None else start.using(engine)
         self.noise, self.key = noise, None if key is None else as_key(key)
         if merge is not None:
@@ -168,6 +169,14 @@ class Flow(AbstractFlow[Measure]):
         """One of the times; where it is known, without a program of its own for each number of times."""
         known = np.asarray(self.times) if checks.concrete(self.times) else self.times
         return jnp.asarray(known[i], self.times.dtype)
+
+    def _turns(self) -> list[Float[Array, ""]]:
+        """The first time, and those at which the field changes abruptly before the last."""
+        if not checks.concrete(self.times, self.field):
+            return [self._time(0)]
+        first, last = (float(np.asarray(self.times)[i]) for i in (0, -1))
+        known = [time for time in np.asarray(jumps(self.field)).tolist() if first < time < last]
+        return [jnp.asarray(time, self.times.dtype) for time in (first, *known)]
 
     def way(self, derivative: Any = None) -> AbstractWay:
         """How legs are done: straight, with noise, merging tokens on the way or following a density through its forms."""

@@ -30,7 +30,7 @@ class AbstractNormal(AbstractMeasureWord):
         """Roots and their rates; for a quadratic potential all pairs of columns, and for a quadrature all its nodes."""
         d = float(config.dim)
         nodes = min(4096.0, d**2) if config.closure or config.measure == "mixture" else 0.0
-        return 60 * d**2 + 4 * d**3 * (config.attention in ("l2", "sinkhorn")) + 60 * d * nodes
+        return 60 * d**2 + 4 * d**3 * config.has("reweighs") + 60 * d * nodes
 
     def series(self, look: Look) -> "tuple[Series, ...]":
         """The width of the law, and how many directions it has."""

@@ -29,9 +29,11 @@ ATTENTIONS = Table(
             "scores by distance",
             "measureflow.fields:L2Attention.bilinear",
             split="measureflow.fields:L2Attention",
-            traits=("averages",),
+            traits=("averages", "reweighs"),
         ),
-        "sinkhorn": Word("doubly stochastic", "measureflow.fields:SinkhornAttention", traits=("averages", "whole")),
+        "sinkhorn": Word(
+            "doubly stochastic", "measureflow.fields:SinkhornAttention", traits=("averages", "whole", "reweighs")
+        ),
         "sigmoid": Word("sigmoid of the score", "measureflow.fields:SigmoidAttention"),
         "linear": Word("the score itself", "measureflow.fields:LinearAttention"),
         "relu": Word("its positive part", "measureflow.fields:ReLUAttention"),
@@ -41,7 +43,8 @@ ATTENTIONS = Table(
     },
 )
 """Made from `A` and `V`, or by `split` from `Q`, `K` and `V`. `picks`: picks a token; `whole`: all tokens must see all;
-`averages`: values are averaged, so tokens grow like `e^{tV}` at most; `climbs`: raises the interaction energy."""
+`averages`: values are averaged, so tokens grow like `e^{tV}` at most; `climbs`: raises the interaction energy; `reweighs`: by a
+quadratic potential, which a Gaussian finds from all pairs of directions."""
 
 SPACES = Table(
     "space",
