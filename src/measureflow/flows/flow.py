@@ -172,11 +172,12 @@ class Flow(AbstractFlow[Measure]):
 
     def _turns(self) -> list[Float[Array, ""]]:
         """The first time, and those at which the field changes abruptly before the last."""
-        if not checks.concrete(self.times, self.field):
+        found = jumps(self.field)
+        if not checks.concrete(self.times, found):
             return [self._time(0)]
         first, last = (float(np.asarray(self.times)[i]) for i in (0, -1))
-        known = [time for time in np.asarray(jumps(self.field)).tolist() if first < time < last]
-        return [jnp.asarray(time, self.times.dtype) for time in (first, *known)]
+        known = [turn for turn in np.asarray(found).tolist() if first < turn < last]
+        return [jnp.asarray(turn, self.times.dtype) for turn in (first, *known)]
 
     def way(self, derivative: Any = None) -> AbstractWay:
         """How legs are done: straight, with noise, merging tokens on the way or following a density through its forms."""
