@@ -97,19 +97,19 @@ def mergers(path: Trajectory[Any], distance: float) -> Mergers:
     times, rows = zip(*partitions(path, distance), strict=True)
     lasting = list(accumulate(reversed(rows), _common))[::-1]
     groups = int(lasting[0].max()) + 1
-    names, merged, pairs, sizes = np.arange(groups), [], [], []
+    names, merged, pairs, sizes = np.arange(groups), [], [], np.bincount(lasting[0]).tolist()
     for time, before, now in zip(times[1:], lasting, lasting[1:], strict=False):
         names_now = np.empty(now.max() + 1, int)
         for new in range(len(names_now)):
             first, *others = names[np.unique(before[now == new])]
             for other in others:
                 pairs.append((first, other))
-                sizes.append(int((now == new).sum()))
+                sizes.append(sizes[first] + sizes[other])
                 first = groups + len(merged)
                 merged.append(time)
             names_now[new] = first
         names = names_now
-    ends = np.array(merged), np.array(pairs, int).reshape(-1, 2), np.array(sizes, int)
+    ends = np.array(merged), np.array(pairs, int).reshape(-1, 2), np.array(sizes[groups:], int)
     return Mergers(*ends, lasting[0], float(path.outcome.time))
 
 

@@ -1,11 +1,11 @@
 """Flows: a field moves a measure."""
 
+from measureflow.flows.admitting import precision as precision
 from measureflow.flows.depth import Layers as Layers
 from measureflow.flows.depth import layers as layers
 from measureflow.flows.flow import AbstractFlow as AbstractFlow
 from measureflow.flows.flow import Flow as Flow
 from measureflow.flows.flow import evolve as evolve
-from measureflow.flows.flow import precision as precision
 from measureflow.flows.noise import AbstractNoise as AbstractNoise
 from measureflow.flows.noise import Langevin as Langevin
 from measureflow.flows.solvers import RK4 as RK4

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Int, Real
 from measureflow import checks
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import at_layer
-from measureflow.flows.flow import AbstractFlow, check_kinds, in_precision_of, precision
+from measureflow.flows.admitting import check_kinds, in_precision_of, precision
+from measureflow.flows.flow import AbstractFlow
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
 from measureflow.measures import AbstractCloud, Gaussian

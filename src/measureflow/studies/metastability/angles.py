@@ -67,6 +67,8 @@ def follow(field: Angles, mu: Particles, end: float, events: Callable[[Any], Any
         assert path.events is not None
         for time, which, points in zip(path.events.times, path.events.which, path.events.measures.points, strict=True):
             found.append((np.log(passed + float(time)), int(which), np.asarray(points[:, 0])))
+        if not path.outcome.time > 0:
+            raise RuntimeError(f"No step shows even on a clock that starts again. {path.outcome}")
         passed, mu = passed + float(path.outcome.time), path.final
         if path.outcome.ok:
             log_times, whiches, angles = (np.array(part) for part in zip(*found, strict=True))
