@@ -12,10 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray
-from numpy.typing import ArrayLike
+from jaxtyping import Array, Float, Key
 
 from measureflow import checks
+from measureflow.annotations import Numbers, RandomKey
 from measureflow.fields import AbstractField
 from measureflow.flows import AbstractNoise, AbstractSolver, Outcome, evolve
 from measureflow.measures import AbstractMeasure, AbstractSampled
@@ -53,11 +53,11 @@ def chaos_rate(
     field: AbstractField,
     law: AbstractMeasure,
     ns: Sequence[int],
-    times: ArrayLike | Array = (0.0, 1.0),
+    times: Numbers = (0.0, 1.0),
     solver: AbstractSolver | None = None,
     *,
     runs: int = 16,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
     noise: AbstractNoise | None = None,
     distance: Distance = moment_distance,
     confidence: float = 0.95,

@@ -10,9 +10,9 @@ rounding are one mode.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.measures import AbstractCloud
 from measureflow.spaces import Euclidean
 
@@ -42,7 +42,7 @@ def modes(mu: AbstractCloud, beta: float | int) -> np.ndarray:
     return line_modes(places, beta, np.bincount(index, np.asarray(mu.weights, float)))
 
 
-def line_modes(places: ArrayLike, beta: float | int, weights: ArrayLike | None = None) -> np.ndarray:
+def line_modes(places: Numbers, beta: float | int, weights: Numbers | None = None) -> np.ndarray:
     """The same from sorted places and their weights, equal unless given."""
     places = np.asarray(places, float)
     weights = np.ones(len(places)) if weights is None else np.asarray(weights, float)

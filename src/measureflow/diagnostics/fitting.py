@@ -7,7 +7,8 @@ the logarithm is straight: its slopes in both halves agree. These functions look
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from measureflow.annotations import Numbers
 
 STRAIGHT = 0.02
 """The slopes of both halves of a window may differ by this part; else it begins later."""
@@ -33,8 +34,8 @@ class Decay(NamedTuple):
 
 
 def decay(
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
+    times: Numbers,
+    values: Numbers,
     *,
     law: str = "exponential",
     floor: float = 1e-12,

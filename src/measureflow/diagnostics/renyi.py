@@ -9,10 +9,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.measures import AbstractCloud, Sequence
 
 
@@ -25,7 +25,7 @@ class Centres(NamedTuple):
     """Farther than the separation from all earlier tokens."""
 
 
-def centres(mu: AbstractCloud, separation: Real[ArrayLike, ""]) -> Centres:
+def centres(mu: AbstractCloud, separation: Number) -> Centres:
     """The Rényi centres and strong Rényi centres of tokens in their order, by distances inside the space.
 
     On the circle, tokens at angles 0, 0.4, 0.8 and 3 have the Rényi centres 0, 0.8 and 3 at separation 0.5, of which 0.8 is not

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.fields import AbstractField
 from measureflow.measures import Particles
 
@@ -33,9 +33,7 @@ class Lipschitz(NamedTuple):
     """The change of the tokens that is enlarged most, of norm one in `L^2(mu)`; its sign is arbitrary."""
 
 
-def lipschitz(
-    field: AbstractField, mu: Particles, t: Real[ArrayLike, ""] = 0.0, *, tolerance: Real[ArrayLike, ""] = 1e-6
-) -> Lipschitz:
+def lipschitz(field: AbstractField, mu: Particles, t: Number = 0.0, *, tolerance: Number = 1e-6) -> Lipschitz:
     """The largest factor by which a field enlarges a small change of the tokens: the spectral norm of its Jacobian at a cloud.
 
     Changes and velocities are measured in `L^2(mu)`, with all tokens moving, in ambient coordinates; for equal weights that is

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
+from measureflow.annotations import Number
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField
 from measureflow.measures import Particles
 
 
-def curl(field: AbstractField, mu: Particles, t: Real[ArrayLike, ""] = 0.0) -> Float[Array, ""]:
+def curl(field: AbstractField, mu: Particles, t: Number = 0.0) -> Float[Array, ""]:
     """How far a field is from being the gradient of an energy of the tokens: 0 for gradients.
 
     The relative asymmetry `|J - J^T| / |J|` of the Jacobian of `X -> (w_i v(x_i))`, which is the Hessian of the energy when
@@ -42,7 +42,7 @@ class Balance(NamedTuple):
     dissipation: Float[Array, ""]
 
 
-def energy_balance(energy: Callable[[Array], AbstractEnergy], mu: Particles, t: Real[ArrayLike, ""] = 0.0) -> Balance:
+def energy_balance(energy: Callable[[Array], AbstractEnergy], mu: Particles, t: Number = 0.0) -> Balance:
     """The balance `d/dt F_t(mu_t) = (d_t F_t)(mu_t) - ∫ |grad dF_t/dmu|^2 dmu` of a time-dependent gradient flow.
 
     `energy` maps a time to an energy; for one that does not depend on time the explicit part is zero.

@@ -1,5 +1,6 @@
 """Energies of measures and their gradient flows."""
 
+from measureflow import annotations
 from measureflow.energies.base import AbstractEnergy as AbstractEnergy
 from measureflow.energies.base import GradientFlow as GradientFlow
 from measureflow.energies.formula import Energy as Energy
@@ -8,3 +9,5 @@ from measureflow.energies.gaussian import TwistedFlow as TwistedFlow
 from measureflow.energies.interaction import BilinearEnergy as BilinearEnergy
 from measureflow.energies.interaction import InteractionEnergy as InteractionEnergy
 from measureflow.energies.sinkhorn import SinkhornEnergy as SinkhornEnergy
+
+annotations.shorten(globals())

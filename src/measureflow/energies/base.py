@@ -5,10 +5,10 @@ from typing import final
 
 import equinox as eqx
 import jax
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks, precision
+from measureflow.annotations import Number
 from measureflow.fields import AbstractField
 from measureflow.measures import AbstractMeasure
 
@@ -39,7 +39,7 @@ class AbstractEnergy(eqx.Module):
     def __add__(self, other: "AbstractEnergy") -> "AbstractEnergy":
         return EnergySum((self, other))
 
-    def __mul__(self, factor: Real[ArrayLike, ""]) -> "AbstractEnergy":
+    def __mul__(self, factor: Number) -> "AbstractEnergy":
         return ScaledEnergy(self, factor)
 
     __rmul__ = __mul__
@@ -99,6 +99,6 @@ class GradientFlow(AbstractField):
 
     energy: AbstractEnergy
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Minus the gradient of the first variation, by automatic differentiation."""
         return -jax.grad(lambda points: self.energy.variation(mu, points).sum())(xs)

@@ -10,10 +10,10 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.energies.base import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField
 from measureflow.measures import AbstractMeasure
@@ -69,7 +69,7 @@ class TwistedFlow(AbstractField):
         if checks.concrete(self.metric) and (least := np.linalg.eigvalsh(self.metric)[0]) <= 0:
             raise ValueError(f"`metric` must be positive definite; its least eigenvalue is {least:.3g}.")
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of steepest descent where lengths are `<G v, v>`."""
         return jnp.linalg.solve(self.metric, GradientFlow(self.energy)(t, xs, mu).T).T
 

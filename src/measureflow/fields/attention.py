@@ -11,18 +11,17 @@ from typing import Any, ClassVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers
 from measureflow.fields.base import AbstractField, Part
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.measures.matrices import Map, Matrix, Multiple, matrix
 from measureflow.sums.base import declared
 
 
-def _scalar(number: Real[ArrayLike, ""]) -> Float[Array, ""]:
+def _scalar(number: Number) -> Float[Array, ""]:
     return jnp.asarray(number, jnp.result_type(float))
 
 
@@ -59,7 +58,7 @@ class AbstractAttention(AbstractSelfAttention):
         checks.finite("value", self.value)
 
     @classmethod
-    def isotropic(cls, dim: int, beta: Real[ArrayLike, ""] = 1.0) -> "AbstractAttention":
+    def isotropic(cls, dim: int, beta: Number = 1.0) -> "AbstractAttention":
         """The model of the sphere papers: scores `beta <x, y>` and values as they are."""
         return cls(Multiple(_scalar(beta), dim), Multiple(_scalar(1.0), dim))
 
@@ -81,7 +80,7 @@ class SoftmaxAttention(AbstractAttention):
     interaction: Matrix = eqx.field(converter=matrix)
     value: Map = eqx.field(converter=matrix)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V grad L(Ax)`."""
         return mu.attend(xs @ self.interaction.T).mean @ self.value.T
 
@@ -103,12 +102,12 @@ class UnnormalisedAttention(AbstractAttention):
     interaction: Matrix = eqx.field(converter=matrix)
     value: Map = eqx.field(converter=matrix)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V e^L grad L (Ax)`."""
         seen = mu.attend(xs @ self.interaction.T)
         return jnp.exp(seen.log_mass)[:, None] * seen.mean @ self.value.T
 
-    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+    def parts(self, t: Number, mu: AbstractMeasure) -> tuple[Part, ...]:
         """The softmax velocity `V grad L(Ax)` times the exponential of `L(Ax)`."""
         seen = lambda xs: mu.attend(xs @ self.interaction.T)  # noqa: E731
         return (Part(lambda xs: seen(xs).mean @ self.value.T, lambda xs: seen(xs).log_mass),)
@@ -140,13 +139,13 @@ class L2Attention(AbstractSelfAttention):
             checks.finite(name, getattr(self, name))
 
     @classmethod
-    def isotropic(cls, dim: int, beta: Real[ArrayLike, ""] = 1.0) -> "L2Attention":
+    def isotropic(cls, dim: int, beta: Number = 1.0) -> "L2Attention":
         """The kernel `e^{-beta |x - y|^2 / 2}`, which on the unit sphere is that of softmax attention."""
         root = Multiple(jnp.sqrt(_scalar(beta) / 2), dim)
         return cls(root, root, Multiple(_scalar(1.0), dim))
 
     @classmethod
-    def bilinear(cls, interaction: npt.ArrayLike | Array, value: npt.ArrayLike | Array) -> "L2Attention":
+    def bilinear(cls, interaction: Numbers, value: Numbers) -> "L2Attention":
         """Attention by distance with the scores of `A` among its own: `-|Ax - y|^2 / 2`, which contains `<Ax, y>`.
 
         On tokens of one norm, such as those of a sphere, it is softmax attention with `A` and `V`.
@@ -156,13 +155,13 @@ class L2Attention(AbstractSelfAttention):
         root = jnp.sqrt(jnp.asarray(0.5, A.dtype))
         return cls(root * A, root * jnp.eye(len(A), dtype=A.dtype), checks.floating(value))
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity of softmax attention at `2 K^T Q x` on the measure `e^{-|Ky|^2} dmu(y)`."""
         seen = mu.weigh(mu.potential(lambda y: -jnp.sum((y @ self.key.T) ** 2, -1)))
         return seen.attend(2 * xs @ self.query.T @ self.key).mean @ self.value.T
 
 
-def _optional(matrix: npt.ArrayLike | Array | None) -> Array | None:
+def _optional(matrix: Numbers | None) -> Array | None:
     return None if matrix is None else checks.floating(matrix)
 
 
@@ -190,7 +189,7 @@ class KernelAttention(AbstractSelfAttention):
             d = self.interaction.shape[-1]
             checks.shaped("interaction", self.interaction, (d, d), "Scores <Ax, y> need a square matrix; A = K^T Q.")
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V ∫ k(<Ax, y>) y dmu(y)`, normalised or not."""
         mass, moment = mu.ridge(self.score, xs if self.interaction is None else xs @ self.interaction.T)
         mean = moment / mass[:, None] if self.normalise else moment
@@ -211,7 +210,7 @@ class SigmoidAttention(AbstractAttention):
     interaction: Matrix = eqx.field(converter=matrix)
     value: Map = eqx.field(converter=matrix)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V ∫ s(<Ax, y>) y dmu(y)`."""
         return mu.ridge(jax.nn.sigmoid, xs @ self.interaction.T)[1] @ self.value.T
 
@@ -230,7 +229,7 @@ class LinearAttention(AbstractAttention):
     interaction: Matrix = eqx.field(converter=matrix)
     value: Map = eqx.field(converter=matrix)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity through the second moment, which is all that a linear kernel sees."""
         second = mu.integrate(lambda ys: ys[:, :, None] * ys[:, None, :])
         return xs @ self.interaction.T @ second @ self.value.T
@@ -250,7 +249,7 @@ class ReLUAttention(AbstractAttention):
     interaction: Matrix = eqx.field(converter=matrix)
     value: Map = eqx.field(converter=matrix)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The velocity `V ∫ max(0, <Ax, y>) y dmu(y)`."""
         return mu.ridge(jax.nn.relu, xs @ self.interaction.T)[1] @ self.value.T
 
@@ -273,7 +272,7 @@ class HardmaxAttention(AbstractAttention):
     value: Map = eqx.field(converter=matrix)
     tie: float = eqx.field(static=True, default=1e-12)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """The value of the token that scores highest."""
         if not isinstance(mu, AbstractCloud):
             raise TypeError(f"`HardmaxAttention` needs a measure with support points; got {type(mu).__name__}.")

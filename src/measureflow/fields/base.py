@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks, precision
+from measureflow.annotations import Number
 from measureflow.measures import AbstractMeasure
 
 
@@ -33,10 +33,10 @@ class AbstractField(eqx.Module):
         precision.keep(cls, "__call__", "parts", around=checks.sized)
 
     @abc.abstractmethod
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocities of a batch of points; the tangent projection is left to the measure's `transport`."""
 
-    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+    def parts(self, t: Number, mu: AbstractMeasure) -> tuple[Part, ...]:
         """The velocity as a sum in which exponentials stand apart: a Gaussian averages them in closed form."""
         return (Part(lambda xs: self(t, xs, mu)),)
 
@@ -46,7 +46,7 @@ class AbstractField(eqx.Module):
     def __add__(self, other: "AbstractField") -> "AbstractField":
         return Sum((self, other))
 
-    def __mul__(self, factor: Real[ArrayLike, ""]) -> "AbstractField":
+    def __mul__(self, factor: Number) -> "AbstractField":
         return Scaled(self, factor)
 
     __rmul__ = __mul__
@@ -68,12 +68,12 @@ class Sum(AbstractField):
         """Whether all terms are."""
         return all(term.exponential for term in self.terms)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Add the velocities of the terms."""
         first, *rest = (term(t, xs, mu) for term in self.terms)
         return sum(rest, start=first)
 
-    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+    def parts(self, t: Number, mu: AbstractMeasure) -> tuple[Part, ...]:
         """Those of the terms."""
         return tuple(part for term in self.terms for part in term.parts(t, mu))
 
@@ -95,11 +95,11 @@ class Scaled(AbstractField):
         """Whether the field is."""
         return self.field.exponential
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Multiply the velocities by the factor."""
         return self.factor.astype(xs.dtype) * self.field(t, xs, mu)
 
-    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+    def parts(self, t: Number, mu: AbstractMeasure) -> tuple[Part, ...]:
         """Those of the field, each multiplied by the factor."""
         return tuple(
             part._replace(velocity=lambda xs, v=part.velocity: self.factor.astype(xs.dtype) * v(xs))

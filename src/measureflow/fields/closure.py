@@ -3,9 +3,9 @@
 from typing import final
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
+from measureflow.annotations import Number
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure, Gaussian
 
@@ -26,7 +26,7 @@ class MomentClosure(AbstractField):
 
     field: AbstractField
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The rates of mean and root, read as a velocity in the coordinates `z` of `m + Rz`."""
         if not isinstance(mu, Gaussian):
             raise TypeError(

@@ -7,11 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Real
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers
 from measureflow.fields.base import AbstractField
 from measureflow.fields.heads import stacked
 from measureflow.measures import AbstractMeasure
@@ -54,7 +53,7 @@ class Layered(AbstractField, AbstractSwitching):
         """The field of one layer; after the last layer it stays."""
         return _chosen(self.fields, jnp.clip(k, 0, self.count - 1))
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the layer that is on."""
         return self.layer(jnp.floor(jnp.asarray(t)).astype(int))(t, xs, mu)
 
@@ -80,8 +79,8 @@ class Schedule(AbstractField, AbstractSwitching):
     def __init__(
         self,
         fields: Sequence[AbstractField],
-        switches: npt.ArrayLike | Array,
-        order: npt.ArrayLike | Array | None = None,
+        switches: Numbers,
+        order: Numbers | None = None,
         until: float | None = None,
     ):
         self.fields = stacked("fields", fields)
@@ -105,7 +104,7 @@ class Schedule(AbstractField, AbstractSwitching):
         turns = max(1, int(np.ceil(until / turn)))
         return Schedule(fields, turn * np.arange(1, turns), np.arange(turns) % len(fields), until)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the field whose turn it is."""
         turn = jnp.searchsorted(self.jumps, jnp.asarray(t, self.jumps.dtype), side="right")
         return _chosen(self.fields, self.order[turn])(t, xs, mu)
@@ -125,7 +124,7 @@ class Varying(AbstractField):
 
     at: Callable[[Real[Array, ""]], AbstractField]
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the field of the moment."""
         return self.at(jnp.asarray(t, xs.dtype))(t, xs, mu)
 

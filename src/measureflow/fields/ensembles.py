@@ -2,10 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
+from measureflow.annotations import Number
 
 
 def gaussian(key: PRNGKeyArray, dim: int, rows: int | None = None) -> Float[Array, "r d"]:
@@ -29,8 +29,8 @@ def ornstein_uhlenbeck(
     key: PRNGKeyArray,
     centre: Float[Array, "..."],
     times: Float[Array, " k"],
-    rate: Real[ArrayLike, ""] = 1.0,
-    spread: Real[ArrayLike, ""] = 1.0,
+    rate: Number = 1.0,
+    spread: Number = 1.0,
 ) -> Float[Array, "k ..."]:
     """Entries that wander around a centre: exact samples of an Ornstein-Uhlenbeck process at given times.
 

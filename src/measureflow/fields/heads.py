@@ -7,11 +7,10 @@ from typing import ClassVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers
 from measureflow.fields.base import AbstractField, Part
 from measureflow.measures import AbstractMeasure, Particles, Sequence
 from measureflow.measures.matrices import full
@@ -52,7 +51,7 @@ class MultiHead(AbstractField):
     heads: AbstractField
     projections: Float[Array, "H d k"] | None
 
-    def __init__(self, heads: Several[AbstractField], projections: npt.ArrayLike | Array | None = None):
+    def __init__(self, heads: Several[AbstractField], projections: Numbers | None = None):
         self.heads = stacked("heads", heads)
         self.projections = None if projections is None else checks.floating(projections)
         if self.projections is not None:
@@ -64,14 +63,14 @@ class MultiHead(AbstractField):
         """Whether the heads are."""
         return self.heads.exponential
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Add the projected velocities of the heads."""
         each = eqx.filter_vmap(lambda head: head(t, xs, mu))(self.heads)
         if self.projections is None:
             return each.sum(0)
         return jnp.einsum("hmk,hdk->md", each, self.projections, precision=jax.lax.Precision.HIGHEST)
 
-    def parts(self, t: Real[ArrayLike, ""], mu: AbstractMeasure) -> tuple[Part, ...]:
+    def parts(self, t: Number, mu: AbstractMeasure) -> tuple[Part, ...]:
         """Those of the heads, each projected back."""
         count = len(jax.tree.leaves(self.heads)[0])
         heads = [jax.tree.map(lambda leaf, h=h: leaf[h], self.heads) for h in range(count)]
@@ -116,7 +115,7 @@ class Causal(AbstractField):
     attention: AbstractField
     bias: ALiBi | None = None
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of each token on what it sees."""
         tokens, positions, in_order = _in_order(mu)
         checks.shaped("xs", xs, tokens.points.shape, "`Causal` is evaluated at the tokens, whose positions it knows.")
@@ -166,6 +165,6 @@ class Perceptron(AbstractField):
         )
         checks.shaped("b", self.b, (h,), "There is one bias for each hidden unit.")
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity `W s(U x + b)`."""
         return self.activation(xs @ self.U.T + self.b[None]) @ self.W.T

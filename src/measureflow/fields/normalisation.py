@@ -11,10 +11,10 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.fields.base import AbstractField
 from measureflow.fields.depth import AbstractSwitching
 from measureflow.measures import AbstractCloud, AbstractMeasure
@@ -73,9 +73,7 @@ class AbstractScheme(eqx.Module):
     """Where a normalisation sits in the layer."""
 
     @abc.abstractmethod
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The velocity of tokens, given what attention says at their directions."""
 
 
@@ -98,9 +96,7 @@ class PostNorm(AbstractScheme):
     [[0.0, 8.0]]
     """
 
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The tangent part of the velocity, times the radius that stays."""
         return _sizes(xs) * _along(xs, seen)
 
@@ -114,9 +110,7 @@ class PreNorm(AbstractScheme):
     [[3.0, 4.0]]
     """
 
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """What attention says at the directions, unchanged."""
         return seen
 
@@ -130,9 +124,7 @@ class PeriNorm(AbstractScheme):
     [[0.0, 1.0]]
     """
 
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The direction of what attention says."""
         return seen / _sizes(seen)
 
@@ -153,9 +145,7 @@ class MixNorm(AbstractScheme, AbstractSwitching):
         """The switching time."""
         return self.switch[None]
 
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The velocity of the scheme that is on."""
         return jnp.where(
             jnp.asarray(t) < self.switch, PostNorm().velocity(t, xs, seen), PreNorm().velocity(t, xs, seen)
@@ -173,9 +163,7 @@ class NGPT(AbstractScheme):
 
     alpha: Float[Array, ""] = eqx.field(converter=checks.floating, default=1.0)
 
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The tangent part of the direction of what attention says, times the step and the radius that stays."""
         return self.alpha * _sizes(xs) * _along(xs, seen / _sizes(seen))
 
@@ -189,9 +177,7 @@ class SqrtDepth(AbstractScheme):
     [[[0.0, 8.0]], [[0.0, 4.0]]]
     """
 
-    def velocity(
-        self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], seen: Float[Array, "m d"]
-    ) -> Float[Array, "m d"]:
+    def velocity(self, t: Number, xs: Float[Array, "m d"], seen: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """The velocity of Post-LN over the root of the depth."""
         return PostNorm().velocity(t, xs, seen) / jnp.sqrt(1 + jnp.asarray(t, xs.dtype))
 
@@ -210,7 +196,7 @@ class Normalised(AbstractField):
     scheme: AbstractScheme
     norm: AbstractNorm = Unit()
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the scheme, from the field at the normalised tokens."""
         if not isinstance(mu, AbstractCloud):
             raise TypeError(f"`Normalised` needs tokens; got {type(mu).__name__}.")

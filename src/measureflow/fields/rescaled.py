@@ -4,9 +4,9 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
+from measureflow.annotations import Number
 from measureflow.fields.attention import SoftmaxAttention
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure
@@ -28,13 +28,13 @@ class Rescaled(AbstractField):
 
     attention: SoftmaxAttention
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity `V (grad L(e^{tV^T} A e^{tV} z) - z)`."""
         A, V = full((self.attention.interaction, self.attention.value))
         growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * V)
         return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T
 
-    def scores(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], ys: Float[Array, "n d"]) -> Float[Array, "m n"]:
+    def scores(self, t: Number, xs: Float[Array, "m d"], ys: Float[Array, "n d"]) -> Float[Array, "m n"]:
         """The scores `<A e^{tV} x, e^{tV} y>` of all pairs, for small clouds."""
         A, V = full((self.attention.interaction, self.attention.value))
         growth = jax.scipy.linalg.expm(jnp.asarray(t, xs.dtype) * V)

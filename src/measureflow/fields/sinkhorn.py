@@ -9,11 +9,10 @@ from typing import Any, ClassVar, NamedTuple, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, Real
+from jaxtyping import Array, Float, Int
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers
 from measureflow.fields.attention import AbstractAttention
 from measureflow.measures import AbstractMeasure
 from measureflow.measures.matrices import Map, Matrix, Multiple, matrix
@@ -50,8 +49,8 @@ class SinkhornAttention(AbstractAttention):
 
     def __init__(
         self,
-        interaction: npt.ArrayLike | Array | Multiple,
-        value: npt.ArrayLike | Array | Multiple,
+        interaction: Numbers | Multiple,
+        value: Numbers | Multiple,
         tolerance: float = 1e-12,
         sweeps: int = 2000,
         symmetric: bool | None = None,
@@ -63,7 +62,7 @@ class SinkhornAttention(AbstractAttention):
             symmetric = A.shape == A.T.shape and checks.concrete(A) and bool(jnp.all(A == A.T))
         self.symmetric = symmetric
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m k"]:
         """Softmax attention on the measure that the key potential reweights."""
         return mu.weigh(self.potentials(mu).key).attend(xs @ self.interaction.T).mean @ self.value.T
 

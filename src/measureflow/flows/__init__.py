@@ -1,5 +1,6 @@
 """Flows: a field moves a measure."""
 
+from measureflow import annotations
 from measureflow.flows.admitting import precision as precision
 from measureflow.flows.depth import Layers as Layers
 from measureflow.flows.depth import layers as layers
@@ -19,3 +20,5 @@ from measureflow.flows.solvers import Stiff as Stiff
 from measureflow.flows.trajectory import Events as Events
 from measureflow.flows.trajectory import Outcome as Outcome
 from measureflow.flows.trajectory import Trajectory as Trajectory
+
+annotations.shorten(globals())

@@ -5,10 +5,10 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, Real
+from jaxtyping import Array, Float, Int
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import at_layer
 from measureflow.flows.admitting import check_kinds, in_precision_of, precision
@@ -20,7 +20,7 @@ from measureflow.precision import exactly
 from measureflow.sums.native.pulse import Pulse
 
 
-def layers(field: AbstractField, mu0: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0) -> Trajectory[Measure]:
+def layers(field: AbstractField, mu0: Measure, depth: int, step: Number = 1.0) -> Trajectory[Measure]:
     """The residual network itself: `x <- settle(x + step v(x))`, with layer `k` of every `Layered` part at layer `k`.
 
     The velocity is the raw one of the field, and `settle` is the normalisation after the residual: on the sphere a layer
@@ -43,7 +43,7 @@ class Layers(AbstractFlow[Measure]):
     times: Float[Array, " k"]
     step: Float[Array, ""]
 
-    def __init__(self, field: AbstractField, start: Measure, depth: int, step: Real[ArrayLike, ""] = 1.0):
+    def __init__(self, field: AbstractField, start: Measure, depth: int, step: Number = 1.0):
         check_kinds(field, start, None, "layers(field, mu0, depth)")
         if depth < 1:
             raise ValueError(f"`depth` must be at least 1; got {depth}.")
@@ -64,9 +64,7 @@ class Layers(AbstractFlow[Measure]):
         path = _layers(self.field, mu, last - before - 1, self.step, jnp.asarray(before))
         return path if first == 0 else path.since(1)
 
-    def error(
-        self, final: Measure, end: Real[ArrayLike, ""] | None = None, pulse: Pulse | None = None, room: int = 0
-    ) -> None:
+    def error(self, final: Measure, end: Number | None = None, pulse: Pulse | None = None, room: int = 0) -> None:
         """None: layers are not steps towards something finer."""
 
 

@@ -14,11 +14,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import jumps
 from measureflow.flows import following, merging
@@ -69,7 +68,7 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
 
     @abc.abstractmethod
     def error(
-        self, final: Measure, end: Real[ArrayLike, ""] | None = None, pulse: Pulse | None = None, room: int = 0
+        self, final: Measure, end: Number | None = None, pulse: Pulse | None = None, room: int = 0
     ) -> Float[Array, ""] | None:
         """How far the measure at the end may be from the exact one; None where nothing is approximated.
 
@@ -135,13 +134,13 @@ class Flow(AbstractFlow[Measure]):
         self,
         field: AbstractField,
         start: Measure,
-        times: npt.ArrayLike | Array,
+        times: Numbers,
         solver: AbstractSolver | None = None,
         *,
         noise: AbstractNoise | None = None,
-        merge: Real[ArrayLike, ""] | None = None,
+        merge: Number | None = None,
         follow: bool = False,
-        key: PRNGKeyArray | int | None = None,
+        key: RandomKey | None = None,
         engine: AbstractEngine | None = None,
         observe: Callable[[Measure], Any] | None = None,
         keep: bool | None = None,
@@ -233,7 +232,7 @@ class Flow(AbstractFlow[Measure]):
             raise
 
     def error(
-        self, final: Measure, end: Real[ArrayLike, ""] | None = None, pulse: Pulse | None = None, room: int = 0
+        self, final: Measure, end: Number | None = None, pulse: Pulse | None = None, room: int = 0
     ) -> Float[Array, ""]:
         """How far the measure at the end may be from the exact one: the error of the steps and that of the resolution.
 
@@ -264,13 +263,13 @@ class Flow(AbstractFlow[Measure]):
 def evolve(
     field: AbstractField,
     mu0: Measure,
-    times: npt.ArrayLike | Array,
+    times: Numbers,
     solver: AbstractSolver | None = None,
     *,
     noise: AbstractNoise | None = None,
-    merge: Real[ArrayLike, ""] | None = None,
+    merge: Number | None = None,
     follow: bool = False,
-    key: PRNGKeyArray | int | None = None,
+    key: RandomKey | None = None,
     engine: AbstractEngine | None = None,
     observe: Callable[[Measure], Any] | None = None,
     keep: bool | None = None,

@@ -13,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, Real
+from jaxtyping import Array, Bool, Float, Int
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.fields import AbstractField, Causal
 from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, leg
 from measureflow.flows.noise import AbstractNoise
@@ -40,7 +40,7 @@ class Awake(AbstractField):
     field: AbstractField
     count: Int[Array, ""]
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of the field, and none for the places that are free."""
         return jnp.where(jnp.arange(len(xs))[:, None] < self.count, self.field(t, xs, mu), 0.0)
 

@@ -1,5 +1,6 @@
 """The measures that move."""
 
+from measureflow import annotations
 from measureflow.measures.axial import AxialDensity as AxialDensity
 from measureflow.measures.base import AbstractDiffusive as AbstractDiffusive
 from measureflow.measures.base import AbstractHeated as AbstractHeated
@@ -13,3 +14,5 @@ from measureflow.measures.mixture import GaussianMixture as GaussianMixture
 from measureflow.measures.particles import Particles as Particles
 from measureflow.measures.sequence import Sequence as Sequence
 from measureflow.measures.sphere import SphereDensity as SphereDensity
+
+annotations.shorten(globals())

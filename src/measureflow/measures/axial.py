@@ -15,11 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, exponential_sums, lost
 from measureflow.measures.particles import Particles
@@ -92,7 +91,7 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
     finest: ClassVar[int] = 512
     dim: int = eqx.field(static=True)
 
-    def __init__(self, values: npt.ArrayLike | Array, dim: int, degree: int):
+    def __init__(self, values: Numbers, dim: int, degree: int):
         values, grid = checks.floating(values), meridian(dim, degree)
         checks.shaped(
             "values", values, (len(grid.z),), f"They are the density at the nodes of `meridian({dim}, {degree})`."
@@ -185,7 +184,7 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
             jnp.asarray(self.grid.slopes, self.moments.dtype) @ (self.masses * _rise(self.nodes, velocity))
         )
 
-    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+    def admit(self, field: Callable[..., Array], t: Number) -> None:
         """Refuse a field that moves two meridians differently."""
         other = np.cos(np.arange(1.0, self.dim)) if self.dim > 2 else -np.ones(1)
         turned = np.outer(np.sqrt(1 - self.grid.z**2), other / np.linalg.norm(other))
@@ -198,7 +197,7 @@ class AxialDensity(AbstractSpectral, AbstractSampled):
                 "three dimensions, `mf.CircleDensity` in two, or `mf.Particles`."
             )
 
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+    def sample(self, n: int, *, key: RandomKey) -> Particles:
         """Independent tokens: a height by mass, uniform between the nodes, and a uniform direction about the axis."""
         height_key, turn_key = jax.random.split(as_key(key))
         angles = jnp.arccos(self.nodes[:, 0])[::-1]

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Array, Bool, Float
 
 from measureflow import precision
+from measureflow.annotations import Number
 from measureflow.measures.matrices import Matrix
 from measureflow.spaces import AbstractSpace
 from measureflow.sums import AbstractEngine, Attended
@@ -87,7 +87,7 @@ class AbstractMeasure(eqx.Module):
         The result has the shape of the measure but is a tangent to it, not a measure.
         """
 
-    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+    def admit(self, field: Callable[..., Array], t: Number) -> None:
         """Refuse, with a sentence, a field under which the measure leaves its kind; most measures take any."""
 
     @abc.abstractmethod
@@ -114,7 +114,7 @@ class AbstractDiffusive(AbstractMeasure):
         """Refuse, with a sentence, a measure for which the rate has no bound; most have one."""
 
     @abc.abstractmethod
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AbstractDiffusive":
+    def diffuse(self, temperature: Number) -> "AbstractDiffusive":
         """The rate of its numbers under the heat equation with generator `temperature` times the Laplacian."""
 
 
@@ -122,5 +122,5 @@ class AbstractHeated(AbstractDiffusive):
     """A measure whose numbers, and tangents to them, the heat equation moves linearly and in closed form."""
 
     @abc.abstractmethod
-    def heat(self, span: Real[ArrayLike, ""]) -> "AbstractHeated":
+    def heat(self, span: Number) -> "AbstractHeated":
         """What is left after a span of time at unit temperature."""

@@ -14,11 +14,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures.base import AbstractHeated
 from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.density import NEGATIVE, AbstractDensity, AbstractGrid, AbstractSpectral, check_density
@@ -78,7 +77,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
     finest: ClassVar[int] = 4096
     filter: int | None = eqx.field(static=True)
 
-    def __init__(self, values: npt.ArrayLike | Array, filter: int | None = None):
+    def __init__(self, values: Numbers, filter: int | None = None):
         values = checks.floating(values)
         checks.shaped("values", values, ("n",), "They are the density at equally spaced angles.")
         if len(values) < 3:
@@ -162,7 +161,7 @@ class CircleDensity(AbstractSpectral, AbstractSampled):
         """Equally weighted tokens that divide the mass evenly: closer to the density than a sample, by far."""
         return self._particles((jnp.arange(n, dtype=self.moments.dtype) + 0.5) / n)
 
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+    def sample(self, n: int, *, key: RandomKey) -> Particles:
         """Independent tokens from the density, up to the square of the distance of the nodes."""
         return self._particles(jax.random.uniform(as_key(key), (n,), self.moments.dtype))
 
@@ -203,7 +202,7 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
     tilt: Float[Array, "*frames n"] | None
     values: Float[Array, "*frames n"]
 
-    def __init__(self, values: npt.ArrayLike | Array):
+    def __init__(self, values: Numbers):
         self.values = checks.floating(values)
         checks.shaped("values", self.values, ("n",), "They are the averages over equal cells.")
         if len(self.values) < 3:
@@ -251,12 +250,12 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
         flux = jnp.maximum(speed, 0.0) * here + jnp.minimum(speed, 0.0) * next_
         return self._with((jnp.roll(flux, 1) - flux) / self.width)
 
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "CircleCells":
+    def diffuse(self, temperature: Number) -> "CircleCells":
         """The rate under the heat equation, by the second difference of the averages."""
         second = jnp.roll(self.values, -1) - 2 * self.values + jnp.roll(self.values, 1)
         return self._with(jnp.asarray(temperature, self.values.dtype) * second / self.width**2)
 
-    def heat(self, span: Real[ArrayLike, ""]) -> "CircleCells":
+    def heat(self, span: Number) -> "CircleCells":
         """The averages after that heat equation with unit temperature for a span of time: positive ones stay so.
 
         What crosses is averaged with a positive kernel, up to rounding of its transform.
@@ -271,7 +270,7 @@ class CircleCells(AbstractDensity, AbstractHeated, AbstractSampled):
         """Equally weighted tokens that divide the mass evenly."""
         return self._particles((jnp.arange(n, dtype=self.values.dtype) + 0.5) / n)
 
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+    def sample(self, n: int, *, key: RandomKey) -> Particles:
         """Independent tokens, uniform within their cells."""
         return self._particles(jax.random.uniform(as_key(key), (n,), self.values.dtype))
 

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers, RandomKey
 from measureflow.measures.base import AbstractMeasure
 from measureflow.spaces import AbstractSpace, Euclidean
 from measureflow.sums import AbstractEngine, Attended
@@ -140,11 +140,11 @@ class AbstractSampled(AbstractMeasure):
     """A measure from which tokens can be drawn."""
 
     @abc.abstractmethod
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> AbstractCloud:
+    def sample(self, n: int, *, key: RandomKey) -> AbstractCloud:
         """Independent equally weighted tokens."""
 
 
-def checked_points(space: AbstractSpace, points: ArrayLike | Array) -> Float[Array, "n d"]:
+def checked_points(space: AbstractSpace, points: Numbers) -> Float[Array, "n d"]:
     """The tokens that a user passes, after a look at them."""
     checks.shaped("points", points, ("n", space.dim), "Rows are tokens, columns coordinates.")
     points = checks.floating(points)
@@ -155,7 +155,7 @@ def checked_points(space: AbstractSpace, points: ArrayLike | Array) -> Float[Arr
     return points
 
 
-def checked_weights(weights: ArrayLike | Array | None, points: Float[Array, "n d"]) -> Float[Array, " n"]:
+def checked_weights(weights: Numbers | None, points: Float[Array, "n d"]) -> Float[Array, " n"]:
     """The logarithms of the weights that a user passes, which are normalised; equal ones unless given."""
     n, dtype = len(points), points.dtype
     if weights is None:

@@ -15,10 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.measures.base import AbstractHeated, AbstractMeasure
 from measureflow.sums import AbstractEngine, Attended, Blockwise
 
@@ -215,11 +215,11 @@ class AbstractSpectral(AbstractDensity, AbstractHeated, AbstractMoments):
         values = self.values
         return values * jnp.broadcast_to(jnp.asarray(self.grid.weights, values.dtype), values.shape)
 
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "AbstractSpectral":
+    def diffuse(self, temperature: Number) -> "AbstractSpectral":
         """The rate under the heat equation: minus the temperature times the eigenvalues times the moments."""
         return self._with(-jnp.asarray(temperature, self.moments.dtype) * self.eigenvalues * self.moments)
 
-    def heat(self, span: Real[ArrayLike, ""]) -> "AbstractSpectral":
+    def heat(self, span: Number) -> "AbstractSpectral":
         """The density, or a tangent to it, after the heat equation with unit temperature for a span of time."""
         return self._with(jnp.exp(-jnp.asarray(span, self.moments.dtype) * self.eigenvalues) * self.moments)
 

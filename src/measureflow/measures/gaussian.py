@@ -12,12 +12,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax.scipy.linalg import solve_triangular
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures.base import AbstractDiffusive
 from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.matrices import Matrix
@@ -65,14 +64,14 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
     log_mass: Float[Array, ""]
     rule: Rule = eqx.field(static=True)
 
-    def __init__(self, mean: npt.ArrayLike | Array, cov: npt.ArrayLike | Array, rule: Rule = normal_rule):
+    def __init__(self, mean: Numbers, cov: Numbers, rule: Rule = normal_rule):
         mean, cov = _moments(mean, cov, "cov")
         self.mean, self.root = mean, square_root("cov", cov)
         self.log_mass = jnp.zeros((), self.mean.dtype)
         self.rule = rule
 
     @staticmethod
-    def from_root(mean: npt.ArrayLike | Array, root: npt.ArrayLike | Array, rule: Rule = normal_rule) -> "Gaussian":
+    def from_root(mean: Numbers, root: Numbers, rule: Rule = normal_rule) -> "Gaussian":
         """The law of `mean + root z` with standard normal `z`."""
         mean, root = _moments(mean, root, "root")
         plain = Gaussian(jnp.zeros_like(mean), jnp.zeros_like(root), rule)
@@ -199,7 +198,7 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
             raise ValueError(NOT_AFFINE)
         return self.rate(eqx.error_if(mean, bent, NOT_AFFINE), root)
 
-    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+    def admit(self, field: Callable[..., Array], t: Number) -> None:
         """Refuse a field that is not affine, or that reweights by more than a quadratic."""
         if not checks.concrete(field, t, self):
             return
@@ -238,7 +237,7 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         if checks.concrete(self.root) and (np.linalg.matrix_rank(np.asarray(self.root)) < self.root.shape[-1]).any():
             raise ValueError(SINGULAR)
 
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "Gaussian":
+    def diffuse(self, temperature: Number) -> "Gaussian":
         """The rate under the heat equation with generator `T` times the Laplacian: `Σ' = 2T I`, so `R' = T R^{-T}`.
 
         The covariance must not be singular.
@@ -264,7 +263,7 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         """The shortest `z` with `m + Rz` nearest to each point."""
         return (xs - self.mean[None]) @ jnp.linalg.pinv(self.root).T
 
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+    def sample(self, n: int, *, key: RandomKey) -> Particles:
         """Independent tokens from the law."""
         z = jax.random.normal(as_key(key), (n, len(self.mean)), self.mean.dtype)
         return Particles(self.space, self.place(z))
@@ -376,7 +375,7 @@ def disagreement(mu: Gaussian, rates: Gaussian, others: Gaussian) -> Float[Array
 
 @eqx.filter_jit
 def _look(
-    field: Callable[..., Array], t: Real[ArrayLike, ""], mu: Gaussian
+    field: Callable[..., Array], t: Number, mu: Gaussian
 ) -> tuple[Bool[Array, ""], Bool[Array, ""], Float[Array, ""]]:
     """Whether the rates are finite, whether the velocity is bent, and how far another quadrature gives other rates."""
     mean, root, bent = mu._affine(lambda xs: field(t, xs, mu))

@@ -13,11 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures.base import AbstractDiffusive
 from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.gaussian import (
@@ -49,7 +48,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
 
     parts: Gaussian
 
-    def __init__(self, weights: npt.ArrayLike | Array, means: npt.ArrayLike | Array, covs: npt.ArrayLike | Array):
+    def __init__(self, weights: Numbers, means: Numbers, covs: Numbers):
         means, covs, weights = checks.floating(means), checks.floating(covs), checks.floating(weights)
         checks.shaped("means", means, ("k", "d"), "Rows are the means of the components.")
         k, d = means.shape
@@ -148,7 +147,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """The rates of the components under the affine velocities nearest to the given one on each; weights stay."""
         return self._with(self._each(lambda part: part.rate(*part.project(velocity))))
 
-    def admit(self, field: Callable[..., Array], t: Real[ArrayLike, ""]) -> None:
+    def admit(self, field: Callable[..., Array], t: Number) -> None:
         """Refuse a field that reweights by more than a quadratic, or that quadrature does not resolve."""
         if not checks.concrete(field, t, self):
             return
@@ -166,7 +165,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """Refuse a component with a singular covariance."""
         self.parts.admit_noise()
 
-    def diffuse(self, temperature: Real[ArrayLike, ""]) -> "GaussianMixture":
+    def diffuse(self, temperature: Number) -> "GaussianMixture":
         """The rate under the heat equation with generator `T` times the Laplacian, which widens each component alone."""
         return self._with(self._each(lambda part: part.diffuse(temperature)))
 
@@ -174,7 +173,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """Every mean and root is a Gaussian."""
         return self
 
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+    def sample(self, n: int, *, key: RandomKey) -> Particles:
         """Independent tokens from the law."""
         choice, normal = jax.random.split(as_key(key))
         which = jax.random.categorical(choice, self.parts.log_mass, shape=(n,))
@@ -190,9 +189,7 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
 
 
 @eqx.filter_jit
-def _look(
-    field: Callable[..., Array], t: Real[ArrayLike, ""], mu: GaussianMixture
-) -> tuple[Bool[Array, ""], Float[Array, ""]]:
+def _look(field: Callable[..., Array], t: Number, mu: GaussianMixture) -> tuple[Bool[Array, ""], Float[Array, ""]]:
     """Whether the rates are finite, and how far another quadrature gives other rates."""
     rates, others = (nu.transport(lambda xs, nu=nu: field(t, xs, nu)).parts for nu in (mu, mu.coarser()))
     return jnp.isfinite(rates.mean).all(), disagreement(mu.parts, rates, others)

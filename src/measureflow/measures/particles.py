@@ -5,8 +5,8 @@ from typing import final
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers, RandomKey
 from measureflow.measures.cloud import AbstractCloud, as_key, checked_points, checked_weights
 from measureflow.spaces import AbstractSpace
 from measureflow.sums import AbstractEngine, Auto
@@ -33,8 +33,8 @@ class Particles(AbstractCloud):
     def __init__(
         self,
         space: AbstractSpace,
-        points: ArrayLike | Array,
-        weights: ArrayLike | Array | None = None,
+        points: Numbers,
+        weights: Numbers | None = None,
         engine: AbstractEngine | None = None,
     ):
         self.space = space
@@ -48,7 +48,7 @@ class Particles(AbstractCloud):
         return self
 
     @staticmethod
-    def iid(space: AbstractSpace, n: int, *, key: PRNGKeyArray | int) -> "Particles":
+    def iid(space: AbstractSpace, n: int, *, key: RandomKey) -> "Particles":
         """Independent equally weighted tokens from the reference law of the space.
 
         Uniform on a sphere, standard normal on Euclidean space. `key` is a JAX key or an integer seed.

@@ -5,11 +5,10 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers
 from measureflow.measures.cloud import AbstractCloud
 from measureflow.measures.particles import Particles
 from measureflow.spaces import AbstractSpace
@@ -35,9 +34,9 @@ class Sequence(AbstractCloud):
     def __init__(
         self,
         space: AbstractSpace,
-        points: npt.ArrayLike | Array,
-        positions: npt.ArrayLike | Array | None = None,
-        weights: npt.ArrayLike | Array | None = None,
+        points: Numbers,
+        positions: Numbers | None = None,
+        weights: Numbers | None = None,
     ):
         self.tokens = Particles(space, points, weights)
         self.in_order = positions is None or (
@@ -70,7 +69,7 @@ class Sequence(AbstractCloud):
         """How kernel sums over the tokens are computed."""
         return self.tokens.engine
 
-    def seen_from(self, position: Real[ArrayLike, ""]) -> Particles:
+    def seen_from(self, position: Number) -> Particles:
         """What a query at a position may see: the tokens up to there, not normalised."""
         if checks.concrete(position, self.positions) and not (np.asarray(self.positions) <= position).any():
             raise ValueError(
@@ -85,14 +84,14 @@ def default_positions(tokens: Particles) -> Float[Array, " n"]:
     return jnp.asarray(np.arange(1, n + 1) / n, tokens.points.dtype)
 
 
-def past(tokens: Particles, positions: Float[Array, " n"], position: Real[ArrayLike, ""]) -> Particles:
+def past(tokens: Particles, positions: Float[Array, " n"], position: Number) -> Particles:
     """The tokens at positions up to a given one, not normalised; the others keep no weight."""
     return tokens.weigh(
         jnp.where(positions <= jnp.asarray(position, positions.dtype), jnp.zeros_like(positions), -jnp.inf)
     )
 
 
-def _checked(positions: npt.ArrayLike | Array, points: Float[Array, "n d"]) -> Float[Array, " n"]:
+def _checked(positions: Numbers, points: Float[Array, "n d"]) -> Float[Array, " n"]:
     checks.shaped("positions", positions, (len(points),), "There is one position for each token.")
     checks.finite("positions", positions)
     if checks.concrete(positions):

@@ -16,10 +16,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
-from numpy.typing import ArrayLike
+from jaxtyping import Array, Bool, Float
 
 from measureflow import checks
+from measureflow.annotations import Numbers, RandomKey
 from measureflow.measures.circle import fast_size
 from measureflow.measures.cloud import AbstractSampled, as_key
 from measureflow.measures.density import AbstractGrid, AbstractSpectral, check_density, lost
@@ -110,7 +110,7 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
     moments: Float[Array, "*frames 2 l m"]
     finest: ClassVar[int] = 64
 
-    def __init__(self, values: ArrayLike | Array, degree: int):
+    def __init__(self, values: Numbers, degree: int):
         values, grid = checks.floating(values), globe(degree)
         checks.shaped("values", values, (len(grid.nodes),), f"They are the density at the nodes of `globe({degree})`.")
         check_density(values, grid.weights)
@@ -169,7 +169,7 @@ class SphereDensity(AbstractSpectral, AbstractSampled):
         around = degrees[None, None] * rates[..., 2]
         return self._with(along + jnp.stack([-around[1], around[0]]))
 
-    def sample(self, n: int, *, key: PRNGKeyArray | int) -> Particles:
+    def sample(self, n: int, *, key: RandomKey) -> Particles:
         """Independent tokens, uniform in the cells around nodes drawn by mass; needs a density that is not negative.
 
         Averages are off by the square of the distance of the nodes.

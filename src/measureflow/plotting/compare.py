@@ -9,8 +9,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Ellipse
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.measures import AbstractCloud
 from measureflow.plotting.curves import draw_series, dress, is_wide, log_scale
 from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
@@ -167,9 +167,7 @@ def draw_overlay(
     return ax
 
 
-def draw_distance(
-    ax: Axes, times: ArrayLike, distance: ArrayLike, name: str, *, sampling: ArrayLike | None = None
-) -> Axes:
+def draw_distance(ax: Axes, times: Numbers, distance: Numbers, name: str, *, sampling: Numbers | None = None) -> Axes:
     """Draw a distance over time, with what the number of tokens alone explains, and return the axes."""
     draw_series(ax, times, distance, name, gid="distance")
     if sampling is not None:

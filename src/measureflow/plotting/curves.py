@@ -3,9 +3,9 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 
 DECADES = 1.3
@@ -19,7 +19,7 @@ LINEAR, TICKS = 1.0, 9
 """Of a scale that is linear about zero: the width of that part, in powers of ten, and most ticks."""
 
 
-def telling_frames(series: ArrayLike) -> tuple[int, ...]:
+def telling_frames(series: Numbers) -> tuple[int, ...]:
     """The first and last frame and two between: where a third and two thirds of the change have happened.
 
     The change is the way the series (an energy, or a number of clusters) has travelled up and down, in logarithms
@@ -38,13 +38,13 @@ def telling_frames(series: ArrayLike) -> tuple[int, ...]:
     return 0, second, third, k - 1
 
 
-def draw_energy(ax: Axes, times: ArrayLike, energy: ArrayLike, *, marked: tuple[int, ...] = ()) -> Axes:
+def draw_energy(ax: Axes, times: Numbers, energy: Numbers, *, marked: tuple[int, ...] = ()) -> Axes:
     """Draw the interaction energy against time, with thin lines at the marked frames, and return the axes."""
     return draw_series(ax, times, energy, "interaction energy E", marked=marked, gid="energy")
 
 
 def draw_series(
-    ax: Axes, times: ArrayLike, series: ArrayLike, name: str, *, marked: tuple[int, ...] = (), gid: str = "series"
+    ax: Axes, times: Numbers, series: Numbers, name: str, *, marked: tuple[int, ...] = (), gid: str = "series"
 ) -> Axes:
     """Draw a number against time, in logarithms if it spans decades; thin lines at the marked frames. Return the axes."""
     times, series = np.asarray(times, float), np.asarray(series, float)
@@ -59,7 +59,7 @@ def draw_series(
 
 
 def draw_steps(
-    ax: Axes, times: ArrayLike, counts: ArrayLike, name: str, *, marked: tuple[int, ...] = (), gid: str = "counts"
+    ax: Axes, times: Numbers, counts: Numbers, name: str, *, marked: tuple[int, ...] = (), gid: str = "counts"
 ) -> Axes:
     """Draw a whole number against time as steps, with thin lines at the marked frames, and return the axes."""
     times, counts = np.asarray(times, float), np.asarray(counts, float)
@@ -108,7 +108,7 @@ def mark_blow_up(ax: Axes, time: float) -> Axes:
     return ax
 
 
-def is_wide(series: ArrayLike) -> bool:
+def is_wide(series: Numbers) -> bool:
     """Whether a series is positive and spans so many powers of ten that it needs logarithms."""
     seen = np.asarray(series, float)
     seen = seen[np.isfinite(seen)]
@@ -131,7 +131,7 @@ def log_scale(ax: Axes, series: np.ndarray) -> None:
     ax.yaxis.set_minor_locator(NullLocator())
 
 
-def symmetric_scale(ax: Axes, across: str, values: ArrayLike, linear: float) -> None:
+def symmetric_scale(ax: Axes, across: str, values: Numbers, linear: float) -> None:
     """Make a direction, `x` or `y`, linear up to a size and logarithmic beyond, with ticks that leave room for their words."""
     seen = np.append(np.asarray(values, float), 0.0)
     below, above = _along(-seen.min(), linear), _along(seen.max(), linear)
@@ -164,7 +164,7 @@ def _powers(end: float, linear: float, room: float) -> list[float]:
     return found
 
 
-def _as_drawn(series: ArrayLike) -> np.ndarray:
+def _as_drawn(series: Numbers) -> np.ndarray:
     """A series in the units of its axis, up to a factor; what cannot be drawn is not a number."""
     values = np.where(np.isfinite(series), series, np.nan)
     if is_wide(values):

@@ -6,9 +6,9 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.patches import Circle, Polygon
 from matplotlib.ticker import FixedLocator, FuncFormatter
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 
 HEIGHT = 0.9
@@ -19,7 +19,7 @@ TONES = LinearSegmentedColormap.from_list("density", ["#FFFFFF", "#BBD6E8", "#56
 
 
 def draw_ring(
-    ax: Axes, values: ArrayLike, *, peak: float | None = None, colour: str = PALETTE[0], label: str | None = None
+    ax: Axes, values: Numbers, *, peak: float | None = None, colour: str = PALETTE[0], label: str | None = None
 ) -> Axes:
     """Draw a density on the circle, `(n,)` values at equally spaced angles from zero, as a wall around it.
 
@@ -42,7 +42,7 @@ def draw_ring(
     return ax
 
 
-def draw_density_over_time(ax: Axes, times: ArrayLike, values: ArrayLike) -> Axes:
+def draw_density_over_time(ax: Axes, times: Numbers, values: Numbers) -> Axes:
     """Draw a density on the circle through time: `times` `(k,)` to the right, angles from 0 to 2π upwards, `values` `(k, n)`.
 
     Tones go by a root of the density, so that the first ripples are seen as well as the clusters they become.
@@ -55,14 +55,14 @@ def draw_density_over_time(ax: Axes, times: ArrayLike, values: ArrayLike) -> Axe
     return ax
 
 
-def draw_height_over_time(ax: Axes, times: ArrayLike, heights: ArrayLike, values: ArrayLike) -> Axes:
+def draw_height_over_time(ax: Axes, times: Numbers, heights: Numbers, values: Numbers) -> Axes:
     """Draw a density about an axis through time: heights `(n,)` from -1 to 1 upwards, `values` `(k, n)`."""
     heights = np.asarray(heights, float)
     edges = np.concatenate([[-1.0], (heights[1:] + heights[:-1]) / 2, [1.0]])
     return _draw_through_time(ax, times, edges, _values(values, ("k", len(heights))), "height z")
 
 
-def _draw_through_time(ax: Axes, times: ArrayLike, edges: np.ndarray, values: np.ndarray, name: str) -> Axes:
+def _draw_through_time(ax: Axes, times: Numbers, edges: np.ndarray, values: np.ndarray, name: str) -> Axes:
     times = np.asarray(times, float)
     checks.shaped("times", times, (len(values),), "One for each frame.")
     checks.increasing("times", times)
@@ -75,7 +75,7 @@ def _draw_through_time(ax: Axes, times: ArrayLike, edges: np.ndarray, values: np
     return ax
 
 
-def draw_sphere_map(ax: Axes, values: ArrayLike, heights: ArrayLike, *, peak: float | None = None) -> Axes:
+def draw_sphere_map(ax: Axes, values: Numbers, heights: Numbers, *, peak: float | None = None) -> Axes:
     """Draw a density on the sphere as an equal-area map (Mollweide), the third axis upwards, the first in the middle.
 
     `values` `(i, j)` at heights `z` `(i,)`, which increase, and equally spaced angles from zero about the axis. Pass one
@@ -117,7 +117,7 @@ def mesh(ax: Axes) -> QuadMesh:
     return next(item for item in ax.collections if isinstance(item, QuadMesh))
 
 
-def _values(values: ArrayLike, shape: tuple[str | int, ...]) -> np.ndarray:
+def _values(values: Numbers, shape: tuple[str | int, ...]) -> np.ndarray:
     values = np.asarray(values, float)
     checks.shaped("values", values, shape, "They are densities at the nodes.")
     if values.size == 0:

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle, Ellipse, Polygon
-from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.backdrops import BACK, FRONT, GLASS, GLASS_TONE
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 
@@ -25,7 +25,7 @@ MARK = 16.0
 
 
 def draw_ellipses(
-    ax: Axes, means: ArrayLike, covs: ArrayLike, *, deviations: float | int = 1, most: int = 12, scale: float | int = 1
+    ax: Axes, means: Numbers, covs: Numbers, *, deviations: float | int = 1, most: int = 12, scale: float | int = 1
 ) -> Axes:
     """Draw a flow of Gaussians in the plane: ellipses at some standard deviations, and the paths of the means.
 
@@ -53,7 +53,7 @@ def draw_ellipses(
     return ax
 
 
-def draw_cone(ax: Axes, covs: ArrayLike, *, scale: float | int = 1) -> Axes:
+def draw_cone(ax: Axes, covs: Numbers, *, scale: float | int = 1) -> Axes:
     """Draw paths of 2 x 2 covariances in their cone; `covs` is `(k, 2, 2)`, or `(n, k, 2, 2)` for `n` paths.
 
     The axes are ordinary ones: the cone is projected by ourselves. Paths are pale where they start and end in a dot.
@@ -68,7 +68,7 @@ def draw_cone(ax: Axes, covs: ArrayLike, *, scale: float | int = 1) -> Axes:
     return ax
 
 
-def draw_disc(ax: Axes, covs: ArrayLike, *, scale: float | int = 1) -> Axes:
+def draw_disc(ax: Axes, covs: Numbers, *, scale: float | int = 1) -> Axes:
     """Draw paths of 2 x 2 covariances by their shape alone: `((a - b), 2c) / (a + b)` in the unit disc.
 
     The centre is a round covariance, the rim a flat one; sizes, which may grow without bound, are left out.
@@ -84,7 +84,7 @@ def draw_disc(ax: Axes, covs: ArrayLike, *, scale: float | int = 1) -> Axes:
     return ax
 
 
-def _covariances(ax: Axes, covs: ArrayLike) -> np.ndarray:
+def _covariances(ax: Axes, covs: Numbers) -> np.ndarray:
     if ax.name == "3d":
         raise ValueError("`ax` must be ordinary axes: the cone is projected by itself. Leave out `projection='3d'`.")
     covs = np.asarray(covs, float)

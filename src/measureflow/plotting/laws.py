@@ -9,9 +9,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 
 FEW = 25
@@ -22,9 +22,9 @@ class Curve(NamedTuple):
     """Numbers found at some places, and what a law says of them there."""
 
     name: str
-    x: ArrayLike
-    found: ArrayLike
-    law: ArrayLike | None = None
+    x: Numbers
+    found: Numbers
+    law: Numbers | None = None
 
 
 def panels(columns: int = 1, rows: int = 1, *, width: float = 5.2, height: float = 3.9) -> tuple[Figure, list[Axes]]:

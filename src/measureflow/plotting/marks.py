@@ -2,8 +2,9 @@
 
 import numpy as np
 from matplotlib.colors import to_rgb
-from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
+
+from measureflow.annotations import Numbers
 
 PALETTE = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#882255", "#F0E442", "#332288", "#000000",
@@ -20,7 +21,7 @@ TOGETHER = 0.03
 """Tokens closer than this part of the picture's half width are seen as one mark."""
 
 
-def cluster_colours(labels: ArrayLike, most: int = len(PALETTE)) -> np.ndarray:
+def cluster_colours(labels: Numbers, most: int = len(PALETTE)) -> np.ndarray:
     """One colour `(n, 3)` for each token by the rank of its cluster; clusters beyond the `most` largest are grey.
 
     Ranks go by the number of tokens, ties by the label, so the largest cluster is blue in every figure. Tokens of no cluster,

@@ -11,11 +11,11 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike
 from PIL import Image
 from scipy.spatial import KDTree
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.backdrops import GLASS_TONE
 from measureflow.plotting.marks import FAINT, INK, cluster_colours
 from measureflow.plotting.recorded import Recorded
@@ -35,7 +35,7 @@ def movie(
     path: str | Path,
     run: Recorded,
     *,
-    labels: ArrayLike | None = None,
+    labels: Numbers | None = None,
     fps: float | int = 20,
     size: int = 480,
     turn: float | int = 60,
@@ -67,7 +67,7 @@ def _writer(path: Path) -> Callable[..., None]:
     return _write_mp4
 
 
-def _camera(run: Recorded, labels: ArrayLike, size: int, turn: float | int, letter: str) -> Callable[[int], np.ndarray]:
+def _camera(run: Recorded, labels: Numbers, size: int, turn: float | int, letter: str) -> Callable[[int], np.ndarray]:
     """A function that draws frame `i` and returns its pixels `(height, width, 3)`; the figure is used again."""
     times, title, space = run.times, run.title, run.at(-1).space
     width = 2 * round(size / 2)  # video coders want even sides

@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Polygon
-from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.curves import dress as dress_over_time
 from measureflow.plotting.curves import symmetric_scale
 from measureflow.plotting.laws import dress
@@ -19,7 +19,7 @@ WIDE = 20.0
 THIN = {"color": FAINT, "linewidths": 0.8, "alpha": 0.7}
 
 
-def draw_paths(ax: Axes, paths: ArrayLike, *, title: str = "", names: tuple[str, str] = ("x₁", "x₂")) -> Axes:
+def draw_paths(ax: Axes, paths: Numbers, *, title: str = "", names: tuple[str, str] = ("x₁", "x₂")) -> Axes:
     """Draw the ways of tokens, `paths` of shape `(times, tokens, 2)`: grey from open marks to full ones. Return the axes."""
     paths = np.asarray(paths, float)
     checks.shaped("paths", paths, ("k", "n", 2), "Times, tokens, coordinates.")
@@ -33,7 +33,7 @@ def draw_paths(ax: Axes, paths: ArrayLike, *, title: str = "", names: tuple[str,
 
 
 def draw_over_time(
-    ax: Axes, times: ArrayLike, places: ArrayLike, *, labels: ArrayLike | None = None, letter: str = "x"
+    ax: Axes, times: Numbers, places: Numbers, *, labels: Numbers | None = None, letter: str = "x"
 ) -> Axes:
     """Draw tokens on a line over time, `places` of shape `(times, tokens)`, coloured by cluster, and return the axes.
 
@@ -57,7 +57,7 @@ def draw_over_time(
     return ax
 
 
-def draw_hull(ax: Axes, points: ArrayLike, *, filled: bool = False) -> Axes:
+def draw_hull(ax: Axes, points: Numbers, *, filled: bool = False) -> Axes:
     """Draw the convex hull of points `(n, 2)`, dashed or filled, and return the axes."""
     points = np.asarray(points, float)
     corners = points[ConvexHull(points).vertices]

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.flows import Trajectory
 from measureflow.plotting.curves import draw_series, draw_steps, mark_blow_up
 from measureflow.plotting.marks import PALETTE
@@ -44,7 +44,7 @@ class Recorded(Protocol):
 class Along:
     """A number along a path, as figures want it."""
 
-    values: ArrayLike
+    values: Numbers
     label: str
     counts: bool = False
     drawn: bool = True

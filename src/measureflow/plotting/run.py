@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.plotting.curves import mark_blow_up, telling_frames
 from measureflow.plotting.marks import INK
 from measureflow.plotting.paths import draw_over_time
@@ -18,7 +18,7 @@ from measureflow.spaces import Sphere
 def run_figure(
     run: Recorded,
     *,
-    labels: ArrayLike | None = None,
+    labels: Numbers | None = None,
     frames: tuple[int, ...] | None = None,
     blow_up_time: float | None = None,
     letter: str = "x",
@@ -47,7 +47,7 @@ def run_figure(
     return figure
 
 
-def _draw_over_time(ax, run: Recorded, labels: ArrayLike | None, blow_up_time: float | None, letter: str) -> None:
+def _draw_over_time(ax, run: Recorded, labels: Numbers | None, blow_up_time: float | None, letter: str) -> None:
     places = np.stack([np.asarray(run.at(i).points, float)[:, 0] for i in range(len(run.times))])
     draw_over_time(ax, run.times, places, labels=labels, letter=letter)
     if blow_up_time is not None:
@@ -63,7 +63,7 @@ def _shown(frames: tuple[int, ...] | None, run: Recorded) -> tuple[int, ...]:
     return tuple(frames)
 
 
-def _draw_row(row, times: np.ndarray, clouds: list, labels: ArrayLike | None, letter: str) -> None:
+def _draw_row(row, times: np.ndarray, clouds: list, labels: Numbers | None, letter: str) -> None:
     """The tokens at the shown frames, in one view; where the cloud grows much, each panel has limits of its own."""
     space = clouds[-1].space
     points = np.stack([np.asarray(mu.points, float) for mu in clouds])

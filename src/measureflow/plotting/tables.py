@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.laws import dress
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 
@@ -16,7 +16,7 @@ SMALL = 8
 
 
 def draw_table(
-    ax: Axes, values: ArrayLike, title: str = "", *, top: float | None = None, names: tuple[str, str] = ("", "")
+    ax: Axes, values: Numbers, title: str = "", *, top: float | None = None, names: tuple[str, str] = ("", "")
 ) -> Axes:
     """Draw a matrix of numbers, from white at zero to dark at `top` or the largest, and return the axes.
 
@@ -44,7 +44,7 @@ def draw_table(
     return ax
 
 
-def draw_counts(ax: Axes, places: Sequence[int], counts: Mapping[str, ArrayLike], across: str, title: str = "") -> Axes:
+def draw_counts(ax: Axes, places: Sequence[int], counts: Mapping[str, Numbers], across: str, title: str = "") -> Axes:
     """Draw counts at whole numbers as groups of bars, one for each name, and return the axes."""
     width = 0.8 / len(counts)
     for i, (name, values) in enumerate(counts.items()):

@@ -6,9 +6,9 @@ how large a picture is, front and back are ours to draw, and any axes will do.
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.backdrops import BACK, FRONT, GLASS_TONE, backdrop
 from measureflow.plotting.marks import areas, cluster_colours, floor_area
 from measureflow.plotting.view import View, cloud, view_of
@@ -20,12 +20,12 @@ GOLDEN = (np.sqrt(5) - 1) / 2
 
 def draw_tokens(
     ax: Axes,
-    points: ArrayLike,
+    points: Numbers,
     space: AbstractSpace,
     *,
-    labels: ArrayLike | None = None,
-    colours: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
+    labels: Numbers | None = None,
+    colours: Numbers | None = None,
+    weights: Numbers | None = None,
     view: View | None = None,
     scale: float | int = 1,
 ) -> Axes:
@@ -52,13 +52,13 @@ def draw_tokens(
     return ax
 
 
-def _column(name: str, values: ArrayLike | None, n: int) -> np.ndarray | None:
+def _column(name: str, values: Numbers | None, n: int) -> np.ndarray | None:
     if values is not None:
         checks.shaped(name, values, (n,), "There is one for each token.")
     return None if values is None else np.asarray(values)
 
 
-def _colours(labels: ArrayLike | None, colours: ArrayLike | None, n: int) -> np.ndarray:
+def _colours(labels: Numbers | None, colours: Numbers | None, n: int) -> np.ndarray:
     if colours is not None:
         checks.shaped("colours", colours, (n, 3), "Red, green and blue between 0 and 1 for each token.")
         return np.asarray(colours, float)

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.plotting.curves import draw_series, symmetric_scale
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.plotting.recorded import Recorded
@@ -21,10 +21,10 @@ FAR = 5.0
 def training_figure(
     run: Recorded,
     *,
-    invariants: ArrayLike,
-    splitting: ArrayLike,
-    translation: ArrayLike,
-    limit: ArrayLike | None = None,
+    invariants: Numbers,
+    splitting: Numbers,
+    translation: Numbers,
+    limit: Numbers | None = None,
     limit_heads: int = 0,
     baselines: Mapping[str, float] | None = None,
 ) -> Figure:
@@ -47,10 +47,10 @@ def training_figure(
 
 def draw_risk(
     ax: Axes,
-    times: ArrayLike,
-    risk: ArrayLike,
+    times: Numbers,
+    risk: Numbers,
     *,
-    limit: ArrayLike | None = None,
+    limit: Numbers | None = None,
     limit_heads: int = 0,
     baselines: Mapping[str, float] | None = None,
     name: str = "risk",
@@ -80,14 +80,14 @@ def draw_risk(
     return _dress(ax, "time t", name)
 
 
-def draw_dissipation(ax: Axes, times: ArrayLike, dissipation: ArrayLike) -> Axes:
+def draw_dissipation(ax: Axes, times: Numbers, dissipation: Numbers) -> Axes:
     """Draw the dissipation over time, in logarithms if it spans decades, and return the axes."""
     values = np.asarray(dissipation, float)
     draw_series(ax, times, np.where(values > 0, values, np.nan), "dissipation D", gid="dissipation")
     return _dress(ax, "time t", "dissipation D")
 
 
-def draw_heads(ax: Axes, first: ArrayLike, last: ArrayLike) -> Axes:
+def draw_heads(ax: Axes, first: Numbers, last: Numbers) -> Axes:
     """Draw the ways of heads from start to end in the two principal components of the last ones, and return the axes.
 
     A few heads far out do not set the scale: their ways leave the picture, which says how many.
@@ -122,7 +122,7 @@ def _frame(ax: Axes, places: np.ndarray, count: int) -> str:
     return f"{outside} of {count} end outside" if outside else ""
 
 
-def draw_spectra(ax: Axes, splitting: ArrayLike, translation: ArrayLike) -> Axes:
+def draw_spectra(ax: Axes, splitting: Numbers, translation: Numbers) -> Axes:
     """Draw the eigenvalues of both Hessians as two rows of ticks; what lies left of zero grows. Return the axes."""
     for row, (values, name) in enumerate(((translation, "H_tr"), (splitting, "H"))):
         values = np.asarray(values, float)

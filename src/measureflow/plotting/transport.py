@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from numpy.typing import ArrayLike
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.measures import Particles
 from measureflow.plotting.backdrops import BACK, FRONT, backdrop
 from measureflow.plotting.marks import PALETTE
@@ -22,10 +22,10 @@ INK_AREA = 2600.0
 
 
 def draw_interpolations(
-    axes: ArrayLike,
+    axes: Numbers,
     geodesic: Sequence[Particles],
     mixture: Sequence[Particles],
-    times: ArrayLike,
+    times: Numbers,
     *,
     scale: float | int = 1,
 ) -> np.ndarray:

@@ -8,10 +8,10 @@ components. One view serves all frames of a run, so that a token that does not m
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.plotting.marks import PALETTE
 from measureflow.spaces import AbstractSpace, Sphere
 
@@ -39,7 +39,7 @@ class View:
     shares: tuple[float, float] | None = None
     letter: str = "x"
 
-    def place(self, points: ArrayLike) -> np.ndarray:
+    def place(self, points: Numbers) -> np.ndarray:
         """The coordinates right, up and depth of each point."""
         return np.asarray(points, float) @ self.axes
 
@@ -51,13 +51,13 @@ class View:
         axes = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]]) @ self.axes
         return replace(self, axes=axes, middle=self.axes @ self.middle @ axes)
 
-    def fitted(self, points: ArrayLike) -> "View":
+    def fitted(self, points: Numbers) -> "View":
         """The same directions, centred on a cloud and as wide as it needs."""
         middle, reach = _bounds(cloud(points, len(self.axes)), self.axes)
         return replace(self, middle=middle, reach=reach)
 
 
-def cloud(points: ArrayLike, dim: int) -> np.ndarray:
+def cloud(points: Numbers, dim: int) -> np.ndarray:
     """All tokens of one frame or many as one array `(tokens, dim)`, checked."""
     points = np.asarray(points, float)
     shape = ("k", "n", dim) if points.ndim == 3 else ("n", dim)
@@ -68,7 +68,7 @@ def cloud(points: ArrayLike, dim: int) -> np.ndarray:
     return points.reshape(-1, dim)
 
 
-def view_of(points: ArrayLike, space: AbstractSpace, *, labels: ArrayLike | None = None, letter: str = "x") -> View:
+def view_of(points: Numbers, space: AbstractSpace, *, labels: Numbers | None = None, letter: str = "x") -> View:
     """The view for a run, `points` of shape `(frames, tokens, dim)`, or for one frame `(tokens, dim)`.
 
     A sphere is centred at zero and has radius one, so that its outline is the unit circle in every dimension. In
@@ -108,7 +108,7 @@ def _principal(points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     return axes, (float(first), float(second))
 
 
-def _side(points: np.ndarray, spherical: bool, labels: ArrayLike | None) -> tuple[float, float]:
+def _side(points: np.ndarray, spherical: bool, labels: Numbers | None) -> tuple[float, float]:
     """The side that has clusters apart, and on a sphere in front (else most tokens), among tilts that look natural."""
     sides = [(float(a), float(e)) for e in (ELEVATION, 35, -ELEVATION) for a in np.arange(AZIMUTH, AZIMUTH + 360, 15)]
     middle = 0.0 if spherical else (points.min(0) + points.max(0)) / 2

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.measures import Particles
 from measureflow.plotting.laws import Curve, draw_curves
 from measureflow.plotting.transport import draw_interpolations
@@ -14,7 +14,7 @@ from measureflow.plotting.transport import draw_interpolations
 def ways_figure(
     geodesic: Sequence[Particles],
     mixture: Sequence[Particles],
-    times: ArrayLike,
+    times: Numbers,
     curves: Sequence[Curve],
     name: str,
 ) -> Figure:

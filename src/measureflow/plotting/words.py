@@ -3,13 +3,13 @@
 import textwrap
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.plotting.marks import PALETTE
 from measureflow.spaces import AbstractSpace
 
 
-def short_times(times: ArrayLike) -> list[str]:
+def short_times(times: Numbers) -> list[str]:
     """Times with as few digits, from three on, as tell them apart."""
     names: list[str] = []
     for digits in range(3, 18):
@@ -19,7 +19,7 @@ def short_times(times: ArrayLike) -> list[str]:
     return names
 
 
-def clock_times(times: ArrayLike) -> list[str]:
+def clock_times(times: Numbers) -> list[str]:
     """Times that all show the same decimals, enough to tell neighbours apart, so that a running clock does not jump."""
     step = np.diff(np.asarray(times, float)).min(initial=np.inf)
     decimals = int(np.clip(np.ceil(-np.log10(step)), 0, 17)) if 0 < step < np.inf else 3
@@ -27,7 +27,7 @@ def clock_times(times: ArrayLike) -> list[str]:
     return names if max(map(len, names), default=0) <= 12 else short_times(times)
 
 
-def caption(labels: ArrayLike | None, space: AbstractSpace) -> str:
+def caption(labels: Numbers | None, space: AbstractSpace) -> str:
     """What colours and sizes mean, in a line."""
     size = "" if space.dim == 1 else "Area: share of the tokens that lie together."
     if labels is None:

@@ -1,5 +1,17 @@
 """Runs: configurations, run folders and what is in them. Names load when first used; `__init__.pyi` lists them."""
 
+from types import FunctionType
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    value = globals()[name] = _load(name)
+    if isinstance(value, FunctionType | type):
+        from measureflow.annotations import shorten
+
+        shorten({name: value})
+    return value

@@ -1,6 +1,6 @@
 """Training as a measure in motion: heads are particles, the risk is an energy."""
 
-from measureflow import precision
+from measureflow import annotations, precision
 from measureflow.training import fixtures as fixtures
 from measureflow.training.certificates import Certificate as Certificate
 from measureflow.training.certificates import certify as certify
@@ -56,3 +56,4 @@ from measureflow.training.thermal import free_energy as free_energy
 from measureflow.training.thermal import self_consistency as self_consistency
 
 precision.keep_all(globals())
+annotations.shorten(globals())

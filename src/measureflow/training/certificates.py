@@ -10,9 +10,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from measureflow import checks, wording
+from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.spaces import AbstractSpace
@@ -219,7 +220,7 @@ def ridge_criterion(
     *,
     prove: float | None = None,
     starts: int = 192,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Response:
     """The largest singular value of `G(M)` over a ball of query-key matrices, as minus the value of a response.
 

@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Float
 from scipy.stats import t as student
 
+from measureflow.annotations import Number, RandomKey
 from measureflow.flows import AbstractSolver, Euler, Trajectory, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
@@ -116,7 +117,7 @@ def empirical_error(
 def step_error(
     field: Descent,
     mu: Particles,
-    step: Real[ArrayLike, ""],
+    step: Number,
     times: Float[ArrayLike, " k"],
     exact: Trajectory[Particles],
 ) -> Errors:
@@ -132,7 +133,7 @@ def sample_error(
     *,
     seeds: int = 16,
     batch: int = 1,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Errors:
     """The error of the samples: stochastic against full descent with the same step, averaged over seeds."""
     risk = field.energy

@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from measureflow import checks
+from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.training import crowd
@@ -60,7 +61,7 @@ class Text(eqx.Module):
         heads: AbstractHeads,
         *,
         held_out: float = 0.0,
-        key: PRNGKeyArray | int = 0,
+        key: RandomKey = 0,
     ):
         words = _read(text) if isinstance(text, Path) else text
         if len(words) < 2:
@@ -114,7 +115,7 @@ class Text(eqx.Module):
         codes = self.rest[: self.length] if len(self.rest) else self.codes[-self.length :]
         return "".join(self.alphabet[code] for code in np.asarray(codes))
 
-    def write(self, mu: Particles, prompt: str, count: int, *, key: PRNGKeyArray | int = 0) -> str:
+    def write(self, mu: Particles, prompt: str, count: int, *, key: RandomKey = 0) -> str:
         """Characters drawn one after the other as heads predict them after a prompt, of which they see the last window."""
         unknown = set(prompt) - set(self.alphabet)
         if unknown or not prompt:

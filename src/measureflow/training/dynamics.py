@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Real
 
 from measureflow import checks
+from measureflow.annotations import Number, RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField
 from measureflow.flows import Euler, Langevin, Trajectory, evolve
@@ -32,7 +33,7 @@ class AbstractProfile(eqx.Module):
     """A learning-rate profile over physical time."""
 
     @abc.abstractmethod
-    def __call__(self, t: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    def __call__(self, t: Number) -> Float[Array, ""]:
         """The rate at a time."""
 
     @abc.abstractmethod
@@ -46,7 +47,7 @@ class Constant(AbstractProfile):
 
     level: Float[Array, ""] = eqx.field(converter=checks.floating, default=1.0)
 
-    def __call__(self, t: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    def __call__(self, t: Number) -> Float[Array, ""]:
         """The level."""
         return self.level
 
@@ -61,7 +62,7 @@ class InverseTime(AbstractProfile):
 
     scale: Float[Array, ""] = eqx.field(converter=checks.floating, default=2.0)
 
-    def __call__(self, t: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    def __call__(self, t: Number) -> Float[Array, ""]:
         """One at the start, a half at the scale."""
         return 1 / (1 + jnp.asarray(t, self.scale.dtype) / self.scale)
 
@@ -78,11 +79,11 @@ class Descent(AbstractField):
     profile: AbstractProfile = Constant()
     factor: Float[Array, ""] = eqx.field(converter=checks.floating, default=FACTOR)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Minus the gradient of the first variation, times the factor and the rate."""
         return self.speed(t).astype(xs.dtype) * GradientFlow(self.energy)(t, xs, mu)
 
-    def speed(self, t: Real[ArrayLike, ""]) -> Float[Array, ""]:
+    def speed(self, t: Number) -> Float[Array, ""]:
         """The factor in front of the gradient at a time."""
         rate = self.profile(t)
         return self.factor.astype(rate.dtype) * rate
@@ -118,11 +119,11 @@ class StochasticDescent(AbstractField):
         if self.batch < 1:
             raise ValueError(f"`batch` must be at least 1; got {self.batch}.")
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The descent of the risk of this step's batch."""
         return Descent(self.sampled(t), self.profile, self.factor)(t, xs, mu)
 
-    def sampled(self, t: Real[ArrayLike, ""]) -> AbstractEnergy:
+    def sampled(self, t: Number) -> AbstractEnergy:
         """The risk of the batch of the step that contains a time, with the penalty."""
         step = self.step
         k: Int[Array, ""] = jnp.round(jnp.asarray(t, step.dtype) / step).astype(int)
@@ -140,7 +141,7 @@ class HeavyBall(AbstractField):
     field: AbstractField
     friction: Float[Array, ""] = eqx.field(converter=checks.floating)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocities, and what changes them."""
         theta, v = jnp.split(xs, 2, axis=-1)
         force = self.field(t, theta, marginal(mu, 2))
@@ -161,7 +162,7 @@ class Adam(AbstractField):
     memory_squares: Float[Array, ""] = eqx.field(converter=checks.floating)
     epsilon: Float[Array, ""] = eqx.field(converter=checks.floating, default=1e-8)
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The motion of heads and of both averages."""
         theta, m, s = jnp.split(xs, 3, axis=-1)
         g = self.field(t, theta, marginal(mu, 3))
@@ -186,7 +187,7 @@ def marginal(mu: AbstractMeasure, parts: int) -> Particles:
     return eqx.tree_at(lambda m: (m.space, m.points), mu, (Euclidean(d), mu.points[..., :d]))
 
 
-def langevin(inverse_temperature: Real[ArrayLike, ""], level: Real[ArrayLike, ""] = 1.0) -> Langevin:
+def langevin(inverse_temperature: Number, level: Number = 1.0) -> Langevin:
     """The noise of mean-field Langevin training, `sqrt(4 xi / beta) dW`, for a constant profile at a level.
 
     The law then descends the free energy `R + Ent / beta`.
@@ -201,7 +202,7 @@ def sgd(
     step: float,
     steps: int,
     *,
-    key: PRNGKeyArray | int,
+    key: RandomKey,
     batch: int = 1,
     every: int = 1,
     profile: AbstractProfile | None = None,

@@ -12,11 +12,10 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import Ball, Euclidean, Product
@@ -89,7 +88,7 @@ class AbstractHeads(eqx.Module):
         parts = [jnp.asarray(blocks.get(name, jnp.zeros(s, dtype)), dtype) for name, s in self.shapes.items()]
         return jnp.concatenate([part.ravel() for part in parts])
 
-    def by_block(self, **values: Real[ArrayLike, ""]) -> Theta:
+    def by_block(self, **values: Number) -> Theta:
         """A vector that has one value on each named block and zero on the others."""
         given = {name: checks.floating(value) for name, value in values.items()}
         return self.fold({name: jnp.full(self.shapes.get(name, ()), value) for name, value in given.items()})
@@ -106,7 +105,7 @@ class AbstractHeads(eqx.Module):
         norms = {name: jnp.linalg.norm(block.reshape(len(points), -1), axis=1).max() for name, block in blocks.items()}
         return self.balls(**{name: max(float(norm), TINY) for name, norm in norms.items()})
 
-    def gaussian(self, n: int, scale: Real[ArrayLike, ""] = 1.0, *, key: PRNGKeyArray | int) -> Particles:
+    def gaussian(self, n: int, scale: Number = 1.0, *, key: RandomKey) -> Particles:
         """Independent heads with normal entries."""
         return Particles(self.space, checks.floating(scale) * jax.random.normal(as_key(key), (n, self.size)))
 
@@ -216,7 +215,7 @@ class ScoreHeads(AbstractHeads):
     value: Float[Array, "d d"] = eqx.field(converter=checks.floating)
     basis: Float[Array, "k d d"]
 
-    def __init__(self, value: npt.ArrayLike | Array, basis: npt.ArrayLike | Array | None = None):
+    def __init__(self, value: Numbers, basis: Numbers | None = None):
         self.value = checks.floating(value)
         d = len(self.value)
         checks.shaped("value", self.value, (d, d), "It maps tokens to tokens.")

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 
+from measureflow.annotations import Numbers
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.training.heads import FullHeads
@@ -33,14 +33,14 @@ class Exponent(NamedTuple):
     converged: bool
 
 
-def kl_exponent(gap: ArrayLike, dissipation: ArrayLike, windows: int = 3) -> Exponent:
+def kl_exponent(gap: Numbers, dissipation: Numbers, windows: int = 3) -> Exponent:
     """The exponent `alpha` of `D = c gap^{2 alpha}`, from a run whose gap falls."""
     x, y = np.log(np.asarray(gap, float)), np.log(np.asarray(dissipation, float))
     fits = [np.polyfit(x[part], y[part], 1) for part in _windows(-x, windows)]
     return _settled(np.array([slope / 2 for slope, _ in fits]), float(np.exp(fits[-1][1])))
 
 
-def decay_exponent(times: ArrayLike, values: ArrayLike, windows: int = 3) -> Exponent:
+def decay_exponent(times: Numbers, values: Numbers, windows: int = 3) -> Exponent:
     """The exponent of a power law in time, in windows of equal ratio."""
     x, y = np.log(np.asarray(times, float)), np.log(np.asarray(values, float))
     fits = [np.polyfit(x[part], y[part], 1) for part in _windows(x, windows)]

@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from measureflow import wording
+from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace
@@ -77,7 +78,7 @@ def frank_wolfe(
     starts: int = 192,
     steps: int = 300,
     boxes: int = 2_000_000,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Optimum:
     """The least risk over all measures on a compact set, by fully corrective Frank-Wolfe from the zero head.
 

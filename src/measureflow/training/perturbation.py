@@ -13,11 +13,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from measureflow import wording
+from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
@@ -296,7 +297,7 @@ def monotonicity(
     radius: float,
     *,
     samples: int = 256,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Monotonicity:
     """The least curvature `m0` of `Psi` and the largest coupling `L0 = sup E sum_t |J_t|^2` in a ball of heads.
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
+from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace, Ball, Product
@@ -51,7 +52,7 @@ def best_response(
     starts: int = 192,
     steps: int = 300,
     boxes: int = 2_000_000,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Response:
     """The head of least `Psi(.; mu)` in a compact set, by projected descent from many starts.
 
@@ -72,7 +73,7 @@ def respond(
     starts: int = 192,
     steps: int = 300,
     boxes: int = 2_000_000,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Response:
     """The best response to given cotangents."""
     if not compact(space):

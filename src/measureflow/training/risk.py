@@ -11,12 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy.special import xlogy
 
 from measureflow import checks
+from measureflow.annotations import Numbers
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Particles
@@ -58,9 +58,9 @@ class HeadRisk(AbstractEnergy):
 
     def __init__(
         self,
-        tokens: npt.ArrayLike | Array,
-        labels: npt.ArrayLike | Array,
-        unembedding: npt.ArrayLike | Array,
+        tokens: Numbers,
+        labels: Numbers,
+        unembedding: Numbers,
         heads: AbstractHeads,
         *,
         reduction: str = "sum",
@@ -187,7 +187,7 @@ class Ridge(AbstractEnergy):
         return (xs - anchor[None]) ** 2 @ strength / 2
 
 
-def _tokens(tokens: npt.ArrayLike | Array, dim: int) -> Float[Array, "S T d"]:
+def _tokens(tokens: Numbers, dim: int) -> Float[Array, "S T d"]:
     try:
         array = checks.floating(tokens)
     except (ValueError, TypeError):
@@ -199,7 +199,7 @@ def _tokens(tokens: npt.ArrayLike | Array, dim: int) -> Float[Array, "S T d"]:
     return array
 
 
-def _targets(labels: npt.ArrayLike | Array, shape: tuple[int, int], vocabulary: int, dtype) -> Float[Array, "S T V"]:
+def _targets(labels: Numbers, shape: tuple[int, int], vocabulary: int, dtype) -> Float[Array, "S T V"]:
     labels = jnp.asarray(labels)
     if jnp.issubdtype(labels.dtype, jnp.integer):
         checks.shaped("labels", labels, shape, "There is one label for each position.")

@@ -9,9 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import RandomKey
 from measureflow.measures import AbstractMeasure, Gaussian, Particles, Sequence
 from measureflow.spaces import Euclidean, Sphere
 from measureflow.transport.gaussians import gaussian_cost
@@ -50,7 +51,7 @@ def _cost(mu: Particles, nu: Particles, p: Order) -> Float[Array, ""]:
 
 
 def sliced(
-    mu: AbstractMeasure, nu: AbstractMeasure, p: Order = 2, *, slices: int = 256, key: PRNGKeyArray | int = 0
+    mu: AbstractMeasure, nu: AbstractMeasure, p: Order = 2, *, slices: int = 256, key: RandomKey = 0
 ) -> Float[Array, ""]:
     """The mean of one-dimensional distances over random directions of the ambient space.
 

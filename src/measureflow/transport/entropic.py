@@ -13,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.spaces import Euclidean
 from measureflow.transport.pairs import Order, comparable, costs, library
@@ -27,9 +27,7 @@ NEAR, STRIDE = 1e-3, 3.0
 """The misplaced mass at which Newton takes over, and the largest step of a potential in units of `eps`."""
 
 
-def sinkhorn_divergence(
-    mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Real[ArrayLike, ""], p: Order = 2
-) -> Float[Array, ""]:
+def sinkhorn_divergence(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Number, p: Order = 2) -> Float[Array, ""]:
     """The entropic cost without its bias: `OT_eps(mu, nu) - (OT_eps(mu, mu) + OT_eps(nu, nu)) / 2`.
 
     Zero exactly when the measures agree; for a shift it is half the squared shift at every `epsilon`. It tends to `W_p^p / p`
@@ -39,9 +37,7 @@ def sinkhorn_divergence(
     return entropic_cost(mu, nu, epsilon, p) - own / 2
 
 
-def entropic_cost(
-    mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Real[ArrayLike, ""], p: Order = 2
-) -> Float[Array, ""]:
+def entropic_cost(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Number, p: Order = 2) -> Float[Array, ""]:
     """The value `OT_eps` of entropic transport; between samples it is off by `n^{-1/2}` in every dimension (chewi:25)."""
     mu, nu = comparable(mu, nu, p)
     eps, C = _regularisation(epsilon, mu), costs(mu.space, mu.points, nu.points, p) / p
@@ -64,7 +60,7 @@ class EntropicMap(eqx.Module):
         return self.target.attend(xs / self.epsilon).mean
 
 
-def entropic_map(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Real[ArrayLike, ""] | None = None) -> EntropicMap:
+def entropic_map(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Number | None = None) -> EntropicMap:
     """An estimate of the optimal map from samples, by default with the regularisation of its best known rate.
 
     Between `N(0, a)` and `N(0, b)` on the line it is linear with slope `(sqrt(4ab + eps^2) - eps) / 2a`, which tends to
@@ -94,7 +90,7 @@ def default_regularisation(mu: AbstractMeasure, nu: AbstractMeasure, smoothness:
     return spread * n ** (-1 / (2 * math.ceil(dim / 2) + min(smoothness, 3) + 1))
 
 
-def _regularisation(epsilon: Real[ArrayLike, ""], mu: Particles) -> Float[Array, ""]:
+def _regularisation(epsilon: Number, mu: Particles) -> Float[Array, ""]:
     checks.finite("epsilon", epsilon)
     checks.positive("epsilon", epsilon)
     return jnp.asarray(epsilon, mu.points.dtype)

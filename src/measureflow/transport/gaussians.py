@@ -10,16 +10,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, Real
+from jaxtyping import Array, Float, Int
 
 from measureflow import checks
+from measureflow.annotations import Number, Numbers
 
 Matrix = Float[Array, "d d"]
 
 
-def bures(a: npt.ArrayLike | Array, b: npt.ArrayLike | Array) -> Float[Array, ""]:
+def bures(a: Numbers, b: Numbers) -> Float[Array, ""]:
     """The distance `W_2` of two centred Gaussians, from their covariances.
 
     `(tr(A + B - 2 (A^{1/2} B A^{1/2})^{1/2}))^{1/2}`: in one dimension the difference of the standard deviations.
@@ -34,7 +33,7 @@ def gaussian_cost(mean: Float[Array, " d"], cov: Matrix, other_mean: Float[Array
     return jnp.sum((mean - other_mean) ** 2) + bures_squared(cov, other_cov)
 
 
-def bures_map(a: npt.ArrayLike | Array, b: npt.ArrayLike | Array) -> Matrix:
+def bures_map(a: Numbers, b: Numbers) -> Matrix:
     """The optimal map from one centred Gaussian to another, the symmetric `T` with `T A T = B`."""
     a, b = covariance("a", a), covariance("b", b)
     checks.shaped("b", b, a.shape, "Both covariances act on the same coordinates.")
@@ -45,7 +44,7 @@ def bures_map(a: npt.ArrayLike | Array, b: npt.ArrayLike | Array) -> Matrix:
     return _map(a, b)
 
 
-def bures_geodesic(a: npt.ArrayLike | Array, b: npt.ArrayLike | Array, t: Real[ArrayLike, ""]) -> Matrix:
+def bures_geodesic(a: Numbers, b: Numbers, t: Number) -> Matrix:
     """The covariance `t` of the way: `M A M` with `M = (1 - t) I + t T`; standard deviations interpolate in one dimension."""
     a = covariance("a", a)
     step = _interpolated(bures_map(a, b), jnp.asarray(t, a.dtype))
@@ -61,10 +60,10 @@ class Barycenter(NamedTuple):
 
 
 def bures_barycenter(
-    covs: npt.ArrayLike | Array,
-    weights: npt.ArrayLike | Array | None = None,
+    covs: Numbers,
+    weights: Numbers | None = None,
     *,
-    start: npt.ArrayLike | Array | None = None,
+    start: Numbers | None = None,
     tolerance: float = 1e-12,
     steps: int = 1000,
 ) -> Barycenter:
@@ -144,7 +143,7 @@ def _(primals, tangents):
     return y, lyapunov(r, dc - dr @ y - y @ dr)
 
 
-def covariance(name: str, value: npt.ArrayLike | Array) -> Matrix:
+def covariance(name: str, value: Numbers) -> Matrix:
     """A covariance as an array, or a sentence why it is none."""
     value = checks.floating(value)
     checks.shaped(name, value, ("d", len(value) if value.ndim else 1), "A covariance is a square matrix.")
@@ -177,7 +176,7 @@ def _interpolated(T: Matrix, t: Float[Array, ""]) -> Matrix:
     return (1 - t) * jnp.eye(len(T), dtype=T.dtype) + t * T
 
 
-def _shares(weights: npt.ArrayLike | Array | None, k: int, dtype) -> Float[Array, " k"]:
+def _shares(weights: Numbers | None, k: int, dtype) -> Float[Array, " k"]:
     if weights is None:
         return jnp.full(k, 1 / k, dtype)
     checks.shaped("weights", weights, (k,), "There is one weight for each covariance.")

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.annotations import Number
 from measureflow.measures.gaussian import Gaussian
 from measureflow.transport.gaussians import root
 
@@ -31,7 +31,7 @@ def gaussian_inference(
     potential: Callable[[Float[Array, " d"]], Float[Array, ""]],
     start: Gaussian,
     *,
-    step: Real[ArrayLike, ""],
+    step: Number,
     steps: int,
 ) -> Inference:
     """Forward-backward steps towards the Gaussian nearest to `e^{-V}`; `potential` is `V` at one point.

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray, Real
 from scipy.stats import t as student
 
+from measureflow.annotations import RandomKey
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import Sphere
@@ -61,7 +62,7 @@ def estimate(
     *,
     dim: float | int | None = None,
     confidence: float = 0.95,
-    key: PRNGKeyArray | int = 0,
+    key: RandomKey = 0,
 ) -> Estimate:
     """The distance `W_p` of the laws behind two samples, with an error bar from subsamples that knows the rate.
 
@@ -100,7 +101,7 @@ def _size(mu: Particles, nu: Particles) -> int:
     return n
 
 
-def _disjoint(mu: Particles, nu: Particles, p: Order, share: int, key: PRNGKeyArray | int) -> np.ndarray:
+def _disjoint(mu: Particles, nu: Particles, p: Order, share: int, key: RandomKey) -> np.ndarray:
     """The costs between disjoint subsamples, each a given part of the sample."""
     keys = jax.random.split(as_key(key))
     blocks = [_blocks(measure, share, k) for measure, k in zip((mu, nu), keys, strict=True)]

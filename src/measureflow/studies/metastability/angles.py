@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
+from measureflow.annotations import Number
 from measureflow.fields import AbstractField
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
@@ -27,7 +27,7 @@ class Angles(AbstractField):
     beta: float
     normalised: bool = True
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m 1"], mu: Any) -> Float[Array, "m 1"]:
+    def __call__(self, t: Number, xs: Float[Array, "m 1"], mu: Any) -> Float[Array, "m 1"]:
         """The speed of each angle."""
         away = mu.points[:, 0][None] - xs
         kernel = mu.weights[None] * jnp.exp(-2 * self.beta * jnp.sin(away / 2) ** 2)

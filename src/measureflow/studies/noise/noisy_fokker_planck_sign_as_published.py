@@ -11,9 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
+from measureflow.annotations import Number
 from measureflow.fields import AbstractField, UnnormalisedAttention
 from measureflow.flows import Euler, Langevin, evolve
 from measureflow.measures import AbstractMeasure, Particles
@@ -41,7 +41,7 @@ Scalar = Float[Array, ""]
 class MeanToken(AbstractField):
     """Attention at beta = 0, where every token sees the mean, without the n² scores that are all zero."""
 
-    def __call__(self, t: Real[ArrayLike, ""], xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The mean token, for every point."""
         return jnp.broadcast_to(mu.expect(lambda x: x), xs.shape)
 
