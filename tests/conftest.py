@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -25,8 +26,13 @@ from jaxtyping import install_import_hook
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Commands keep compiled programs on the disk, which for programs that run once costs more than it saves.
-jax.config.update("jax_enable_compilation_cache", False)
+# Both workers, and later sessions, share one cache of compiled programs, however small.
+PROGRAMS = Path(
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache/programs"))
+)
+jax.config.update("jax_compilation_cache_dir", str(PROGRAMS))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # The hook stays in place for the whole session, because the package loads its floors when they are first used.
 install_import_hook("measureflow", "beartype.beartype")
@@ -52,8 +58,18 @@ def space(request):
     return request.param
 
 
-RESIDENT = 1.4e9
-"""Bytes of memory at which compiled functions are dropped: each holds one to two megabytes, and a worker may have 2 GB."""
+STORED = 1e9
+"""Bytes on the disk at which the cache of programs begins anew."""
+
+
+def pytest_sessionstart(session):
+    first = "PYTEST_XDIST_WORKER" not in os.environ
+    if first and PROGRAMS.is_dir() and sum(file.stat().st_size for file in PROGRAMS.iterdir()) > STORED:
+        shutil.rmtree(PROGRAMS)
+
+
+RESIDENT = 1.7e9
+"""Bytes of memory at which compiled functions are dropped: each holds more than a megabyte, and a worker may have 2 GB."""
 
 
 def resident():

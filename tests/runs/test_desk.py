@@ -56,7 +56,7 @@ def test_what_was_observed_is_saved_too(tmp_path):
     path = mf.evolve(mf.SoftmaxAttention.isotropic(3), start, [0.0, 0.5, 1.0], observe=observe, keep=True)
     again = mf.load(path.save(tmp_path / "path.npz"))
     np.testing.assert_array_equal(again.observed["mean"], path.observed["mean"])
-    np.testing.assert_array_equal(path.to_xarray()["size"], path.observed["size"])
+    np.testing.assert_array_equal(path.to_xarray()["observed.size"], path.observed["size"])
 
 
 def test_a_path_in_a_line():

@@ -208,6 +208,27 @@ def test_an_interruption_finishes_what_there_is(tmp_path):
     assert mf.runs.record(flow(), tmp_path / "run", resume=True, frames_per_leg=2).ok
 
 
+def test_an_interruption_while_a_leg_is_saved_waits_until_it_is(tmp_path, monkeypatch):
+    def append(folder, times, *rest):
+        append_leg(folder, times, *rest)
+        folder.frames -= len(times)  # as if the signal came just before this was counted
+        signal.raise_signal(signal.SIGINT)
+        folder.frames += len(times)
+
+    append_leg = RunFolder.append
+    monkeypatch.setattr(RunFolder, "append", append)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(Interrupted):
+            mf.runs.record(flow(), tmp_path / "run", frames_per_leg=2)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    run = mf.runs.open(tmp_path / "run")
+    assert run.outcome.startswith("Interrupted after 2 of 6 frames")
+    assert run.stats["error"] >= 0
+
+
 def test_an_interruption_reaches_a_leg_that_takes_long():
     """The leg sleeps in its thread; the interruption does not wait for it."""
     hours = (time.sleep(3600) for _ in range(1))

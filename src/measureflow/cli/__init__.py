@@ -65,11 +65,12 @@ def complain(*sentences: str) -> int:
 
 
 def prepare_jax() -> None:
-    """Float64, and compiled programs kept between runs."""
+    """Float64, and compiled programs kept between runs: where JAX was told to, or in a folder of our own."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    cache = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "measureflow")
-    jax.config.update("jax_compilation_cache_dir", cache)
+    if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
+        cache = os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "measureflow")
+        jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -13,6 +13,7 @@ from measureflow.fields import AbstractField
 from measureflow.fields.depth import at_layer
 from measureflow.flows.admitting import check_kinds, in_precision_of, precision
 from measureflow.flows.flow import AbstractFlow
+from measureflow.flows.leg import FRAMES, Keeping
 from measureflow.flows.stepping import largest
 from measureflow.flows.trajectory import DIVERGED, REACHED, Measure, Outcome, Trajectory
 from measureflow.measures import AbstractCloud, Gaussian
@@ -57,6 +58,11 @@ class Layers(AbstractFlow[Measure]):
         start.admit(self.field, jnp.zeros((), precision(start)))
         self.step = jnp.asarray(step, precision(start))
         self.times = self.step * jnp.arange(depth + 1).astype(self.step.dtype)
+
+    @property
+    def keeping(self) -> Keeping:
+        """Every frame."""
+        return FRAMES
 
     def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
         """The layers between two frames; the start itself is the first frame of all. Layers have no pulse."""

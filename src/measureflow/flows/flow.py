@@ -56,6 +56,7 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
     field: eqx.AbstractVar[AbstractField]
     start: eqx.AbstractVar[Measure]
     times: eqx.AbstractVar[Float[Array, " k"]]
+    keeping: eqx.AbstractVar[Keeping]
 
     @abc.abstractmethod
     def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:

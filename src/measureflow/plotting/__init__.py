@@ -42,6 +42,7 @@ from measureflow.plotting.recorded import Along as Along
 from measureflow.plotting.recorded import Recorded as Recorded
 from measureflow.plotting.recorded import Shown as Shown
 from measureflow.plotting.recorded import draw_watched as draw_watched
+from measureflow.plotting.recorded import watched_figure as watched_figure
 from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.tables import draw_counts as draw_counts
 from measureflow.plotting.tables import draw_table as draw_table

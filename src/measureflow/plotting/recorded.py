@@ -9,11 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from measureflow.annotations import Numbers
 from measureflow.flows import Trajectory
 from measureflow.plotting.curves import draw_series, draw_steps, mark_blow_up
-from measureflow.plotting.marks import PALETTE
+from measureflow.plotting.marks import INK, PALETTE
+from measureflow.plotting.words import wrapped
 
 
 @runtime_checkable
@@ -91,3 +93,13 @@ def draw_below(
         axes = [mark_blow_up(ax, blow_up_time) for ax in axes]
         axes[0].set_title(f"blow-up at t = {blow_up_time:.8g}", fontsize=12, color=PALETTE[1])
     return axes
+
+
+def watched_figure(run: Recorded) -> Figure:
+    """A run of which only numbers are known: its series side by side."""
+    if not drawn_series(run):
+        raise ValueError("There is nothing to draw: no frames were kept, and nothing that was observed is one number.")
+    figure = Figure(figsize=(12, 4), dpi=150, layout="constrained")
+    draw_below(figure, run)
+    figure.suptitle(wrapped(run.title), fontsize=15, color=INK, parse_math=False)
+    return figure

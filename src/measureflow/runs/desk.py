@@ -7,7 +7,7 @@ back to the same bits.
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from measureflow.runs.reading import open as open_run
 from measureflow.runs.report import card as report_card
 from measureflow.runs.report import figure as run_picture
 from measureflow.runs.report import movie as run_movie
-from measureflow.runs.series import Watched
+from measureflow.runs.series import Watched, observed, unnamed
 from measureflow.runs.settings import InputError
 
 FORMAT = 1
@@ -88,7 +88,7 @@ def card(result: Trajectory | Run) -> str:
     """A path or a run as HTML: title, picture, table and outcome."""
     if isinstance(result, Run):
         return report_card(result)
-    if not checks.concrete(result) or np.ndim(result.outcome.kind) or result.kept is None:
+    if not checks.concrete(result) or np.ndim(result.outcome.kind):
         return f"<div>{result!r}</div>"
     return report_card(Held(result, None, {}, ""))  # pyright: ignore[reportArgumentType]
 
@@ -105,7 +105,7 @@ def to_xarray(result: Trajectory | Run) -> Any:
         for name, values in word.arrays(result.measures).items()
     }
     fixed = {name: ((dimension,), values) for name, (dimension, values) in word.fixed(result.final).items()}
-    seen = {name: (_named(values), values) for name, values in _observed(result.observed)}
+    seen = {name: (_named(np.asarray(values)), values) for name, values in observed(result.observed).items()}
     stats = {"outcome": str(result.outcome)} | result.stats
     return xarray.Dataset(arrays | fixed | seen, {"time": np.asarray(result.times)}, stats)
 
@@ -120,13 +120,13 @@ def save(result: Trajectory | Run, file: str | Path) -> Path:
         "format": FORMAT,
         "measure": held.info["measure"],
         "engine": path.engine,
-        "observed": [name for name, _ in _observed(path.observed)],
+        "observed": list(observed(path.observed)),
     }
     arrays = {f"measures-{i}": leaf for i, leaf in enumerate(jax.tree.leaves(path.measures))}
     arrays |= {f"final-{i}": leaf for i, leaf in enumerate(jax.tree.leaves(path.final))}
     arrays |= {f"outcome-{name}": getattr(path.outcome, name) for name in ("kind", "time", "speed")}
     arrays |= {f"cost-{name}": value for name, value in path.costs.items()}
-    arrays |= {f"observed-{name}": values for name, values in _observed(path.observed)}
+    arrays |= {f"observed-{name}": values for name, values in observed(path.observed).items()}
     arrays |= {f"like-{name}": values for name, values in held.arrays(0).items()}
     np.savez_compressed(file, text=json.dumps(text), times=path.times, **arrays)
     return file
@@ -164,7 +164,6 @@ def _loaded(found: Mapping[str, np.ndarray]) -> Trajectory:
     like = word.restored(text["measure"], part("like-"))
     count, structure = len(jax.tree.leaves(like)), jax.tree.structure(like)
     whole = lambda name: jax.tree.unflatten(structure, [jnp.asarray(found[f"{name}-{i}"]) for i in range(count)])  # noqa: E731
-    seen = {name: found[f"observed-{name}"] for name in text["observed"]}
     return Trajectory(
         times=jnp.asarray(found["times"]),
         kept=whole("measures"),
@@ -173,7 +172,7 @@ def _loaded(found: Mapping[str, np.ndarray]) -> Trajectory:
         frames=jnp.asarray(len(found["times"])),
         costs={name: jnp.asarray(value) for name, value in part("cost-").items()},
         engine=text["engine"],
-        observed=(seen.get("observed") if list(seen) == ["observed"] else seen) if seen else None,
+        observed=unnamed({name: found[f"observed-{name}"] for name in text["observed"]}),
     )
 
 
@@ -194,13 +193,6 @@ def _path_of(run: Run) -> Trajectory:
         costs=costs,
         engine=run.info["engine"],
     )
-
-
-def _observed(tree: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """What was observed, by name: `observed` if it is one array, else by its place in the tree."""
-    for place, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
-        name = jax.tree_util.keystr(place, simple=True, separator=".")
-        yield name or "observed", np.asarray(leaf)
 
 
 def _named(values: np.ndarray) -> tuple[str, ...]:

@@ -63,14 +63,17 @@ class RunFolder:
         precision: str,
         layout: Layout,
         series: Mapping[str, Mapping[str, Any]],
+        kinds: Mapping[str, str],
     ) -> "RunFolder":
-        """Make the arrays of a new run in an empty folder that this process has locked."""
+        """Make the arrays of a new run in an empty folder that this process has locked; numbers of `precision`, or of their own
+        kinds."""
         data = zarr.create_group(path / "data.zarr")
         chunk = min(frames_per_leg, frames)
         for name, sizes in ({"time": {}} | dict(layout) | {name: {} for name in series}).items():
-            shape = tuple(sizes.values())
+            shape, kind = tuple(sizes.values()), np.dtype(kinds.get(name, precision))
+            nothing = kind.type("nan") if np.issubdtype(kind, np.inexact) else kind.type(0)
             array = data.create_array(
-                name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=precision, fill_value=float("nan"),
+                name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=kind, fill_value=nothing,
                 dimension_names=("time", *sizes), compressors=[ZstdCodec(level=0), Crc32cCodec()], serializer=BytesCodec(),
                 config={"write_empty_chunks": True},
             )  # fmt: skip

@@ -12,7 +12,7 @@ from measureflow.energies import AbstractEnergy
 from measureflow.flows import Trajectory
 from measureflow.runs.commands import AbstractCommand, command
 from measureflow.runs.recording import look_at, word_of
-from measureflow.runs.series import Series, Watched, watch
+from measureflow.runs.series import Series, Watched, observed, observed_series, watch
 
 Curves = Mapping[str, Callable[[Any], Any] | np.ndarray | Array]
 """Numbers along a path by their labels: functions of a measure, or their values at the frames."""
@@ -41,6 +41,11 @@ class Held:
         """How many frames there are."""
         return len(self.path)
 
+    @property
+    def kept(self) -> bool:
+        """Whether the frames are there."""
+        return self.path.kept is not None
+
     def at(self, i: int) -> Any:
         """The measure of a frame."""
         return self.path.at(i)
@@ -48,12 +53,12 @@ class Held:
     @cached_property
     def series(self) -> dict[str, Watched]:
         """What is watched of such measures, and what was asked for besides."""
-        usual = tuple(one for one in self.word.series(self.look) if one.where(self.path.final))
-        return self._watched(usual) | self._asked()
+        usual = tuple(one for one in self.word.series(self.look) if one.where(self.path.final)) if self.kept else ()
+        return self._watched(usual) | self._asked() | observed_series(observed(self.path.observed))
 
     def _watched(self, series: tuple[Series, ...]) -> dict[str, Watched]:
         declared = {one.name: one.attributes() for one in series}
-        found = watch(series, self.times, self.path.measures)
+        found = watch(series, self.times, self.path.measures) if series else {}
         return {name: Watched(name, values, **declared[name]) for name, values in found.items()}
 
     def _asked(self) -> dict[str, Watched]:

@@ -17,7 +17,7 @@ from measureflow.measures import AbstractDiffusive
 from measureflow.runs.fingerprint import fingerprint
 from measureflow.runs.measures import AbstractMeasureWord
 from measureflow.runs.measures.base import Look
-from measureflow.runs.series import Series, watch
+from measureflow.runs.series import Series, observed, watch
 from measureflow.runs.settings import Settings
 
 Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
@@ -75,6 +75,8 @@ class Job:
     seed: int | None = None
     verify: bool = True
     look: Look = field(default_factory=Look)
+    keep: bool = True
+    """Whether frames are stored, beside what is observed of them."""
 
     def stop(self, state: State) -> str | None:
         """A sentence that ends the run before its last frame, if there is a reason."""
@@ -97,7 +99,9 @@ class Job:
     @cached_property
     def fingerprint(self) -> str:
         """A text that is equal for equal flows and legs."""
-        return fingerprint((self.flow, self.frames_per_leg))
+        return fingerprint(
+            (self.flow, self.frames_per_leg) if self.keep else (self.flow, self.frames_per_leg, "observed")
+        )
 
     @property
     def pathwise(self) -> bool:
@@ -113,19 +117,31 @@ class Job:
         """The values of all series on measures with a leading axis over frames."""
         return watch(self.series, times, measures)
 
-    def stored(self, measures: Any) -> dict[str, np.ndarray]:
-        """The arrays of frames; measures that have changed their form are shown in that of the start."""
+    def stored(self, path: Trajectory) -> dict[str, np.ndarray]:
+        """The arrays of frames, and what was observed of them."""
+        frames = self.shown(path.measures) if self.keep else {}
+        return frames | {name: np.asarray(values) for name, values in observed(path.observed).items()}
+
+    def shown(self, measures: Any) -> dict[str, np.ndarray]:
+        """The arrays of measures; those that have changed their form are shown in that of the start."""
         start = self.flow.start
         if jax.tree.structure(measures) != jax.tree.structure(start) or _shapes(measures, 1) != _shapes(start, 0):
             measures = _as_seen(measures, start)
         return {name: np.asarray(array) for name, array in self.word.arrays(measures).items()}
 
     def layout(self) -> dict[str, dict[str, int]]:
-        """The arrays of a frame, each with the names and sizes of its dimensions."""
-        start = self.word.arrays(self.flow.start)
-        return {
-            name: dict(zip(names, np.shape(start[name]), strict=True)) for name, names in self.word.dimensions.items()
+        """The stored arrays of a frame, each with the names and sizes of its dimensions."""
+        start = self.word.arrays(self.flow.start) if self.keep else {}
+        frames = {name: dict(zip(self.word.dimensions[name], np.shape(start[name]), strict=True)) for name in start}
+        return frames | {
+            name: {f"{name}_{i}": size for i, size in enumerate(value.shape)} for name, value in self.observed.items()
         }
+
+    @cached_property
+    def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """What is observed of a frame, by name."""
+        observe = self.flow.keeping.observe
+        return {} if observe is None else observed(eqx.filter_eval_shape(observe, self.flow.start))
 
 
 def _shapes(tree: Any, leading: int) -> list[tuple[int, ...]]:

@@ -31,6 +31,9 @@ from measureflow.sums.native.pulse import Pulse
 
 PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
 
+ENDING = ("SIGTERM", "SIGHUP")
+"""Signals that end a run like Ctrl-C, where they exist."""
+
 TICK = 0.5
 """Seconds between two looks at a leg that runs."""
 
@@ -98,13 +101,14 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
     legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None, state.pulse)
     for path in in_thread(legs, lambda: watch(job, state), state.pulse):
         values = job.watch(np.asarray(path.times), path.measures) if len(path) else {}
-        state.follow(path, values)
-        state.seconds = time.perf_counter() - begun
-        if state.ok and (reason := job.stop(state)) is not None:
-            state.outcome, state.ok = reason, False
-        if len(path):
-            frames = job.stored(path.measures) | values
-            folder.append(np.asarray(path.times), frames, path.final, _so_far(job, state))
+        with _undisturbed():
+            state.follow(path, values)
+            state.seconds = time.perf_counter() - begun
+            if state.ok and (reason := job.stop(state)) is not None:
+                state.outcome, state.ok = reason, False
+            if len(path):
+                frames = job.stored(path) | values
+                folder.append(np.asarray(path.times), frames, path.final, _so_far(job, state))
         watch(job, state)
         if not state.ok:
             return
@@ -137,7 +141,10 @@ def _begun(job: Job, out: str | Path | None, force: bool) -> tuple[RunFolder, St
     inputs = () if job.settings is None else job.settings.inputs()
     path, lock = made(None if out is None else str(out), job.command, force, inputs)
     try:
-        folder = RunFolder.create(path, lock, job.frames, job.frames_per_leg, job.precision, layout, job.labels)
+        folder = RunFolder.create(
+            path, lock, job.frames, job.frames_per_leg, job.precision, layout, job.labels,
+            {name: value.dtype.name for name, value in job.observed.items()},
+        )  # fmt: skip
         fixed = job.word.fixed(job.flow.start)
         folder.keep({name: ((dimension,), values) for name, (dimension, values) in fixed.items()})
         if job.settings is not None:
@@ -185,6 +192,8 @@ def _described(job: Job) -> dict[str, Any]:
         "measure": {"word": job.word_name} | job.word.facts(job.flow.start),
         "look": job.look.kept(),
         "series": [one.name for one in job.series],
+        "observed": list(job.observed),
+        "kept": job.keep,
         "frames": job.frames,
         "frames_per_leg": job.frames_per_leg,
         "seed": job.seed,
@@ -271,6 +280,26 @@ def _next(items: Iterator[Any], box: queue.SimpleQueue, x64: bool) -> None:
 
 
 @contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off interruptions until what is known of a run and what is saved of it agree again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    kinds = [getattr(signal, name) for name in ("SIGINT", *ENDING) if hasattr(signal, name)]
+    before = {kind: handler for kind in kinds if callable(handler := signal.getsignal(kind))}
+    for kind in before:
+        signal.signal(kind, lambda kind, _: heard.append(kind))
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+        if heard:
+            before[heard[0]](heard[0], None)
+
+
+@contextlib.contextmanager
 def _signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a run like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
@@ -280,7 +309,7 @@ def _signals() -> Iterator[None]:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    names = [name for name in ENDING if hasattr(signal, name)]
     before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
     try:
         yield

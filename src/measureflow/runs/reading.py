@@ -16,7 +16,7 @@ from measureflow.runs.files import digest
 from measureflow.runs.folder import FORMAT, committed, is_alive, missing_chunks
 from measureflow.runs.measures import AbstractMeasureWord
 from measureflow.runs.measures.base import Look
-from measureflow.runs.series import Watched
+from measureflow.runs.series import Watched, observed_series, unnamed
 from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import MEASURES
 
@@ -122,7 +122,8 @@ class Run(OnDesk):
         data = self.data
         try:
             watched = {name: Watched(name, data[name].values, **data[name].attrs) for name in self.info["series"]}
-            return data.time.values, watched
+            seen = {name: data[name].values for name in self.info.get("observed", ())}
+            return data.time.values, watched | observed_series(seen)
         except Exception as error:
             raise self._broken("data.zarr", error) from None
 
@@ -155,7 +156,24 @@ class Run(OnDesk):
         i = frame_at(self.times if i is None else (), i, time)
         if not -self.frames <= i < self.frames:
             raise IndexError(f"`i` is {i}, but {str(self.path)!r} has {self.frames} frames.")
+        self._check_kept()
         return self.word.restored(self.info["measure"], self.arrays(i))
+
+    def _check_kept(self) -> None:
+        if not self.kept:
+            raise InputError(
+                f"{str(self.path)!r} holds what was `observed`, not the frames: record the flow with `keep=True` to have both."
+            )
+
+    @property
+    def kept(self) -> bool:
+        """Whether the frames are there, or only what was observed of them."""
+        return self.info.get("kept", True)
+
+    @property
+    def observed(self) -> Any:
+        """What was observed of every frame: an array, or several by name; None where nothing was."""
+        return unnamed({name: self.data[name].values for name in self.info.get("observed", ())})
 
     @property
     def final(self) -> Any:
@@ -210,6 +228,7 @@ class Run(OnDesk):
     @property
     def points(self) -> np.ndarray:
         """The tokens of all frames."""
+        self._check_kept()
         if "points" not in self.data:
             raise InputError(f"{str(self.path)!r} has no tokens: its frames are {self.word.help}. See `data`.")
         return self.data.points.values

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import equinox as eqx
+
 from measureflow.diagnostics import extent
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import AbstractFlow
+from measureflow.flows.leg import Keeping
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs.job import Job
 from measureflow.runs.measures.base import ENERGY, AbstractMeasureWord, Look, load_kind
@@ -30,9 +33,16 @@ def record(
 ) -> Run:
     """Run a flow into a folder, leg by leg in bounded memory, and return the run.
 
+    A flow that observes stores what it observed, `run.observed`, and no frames unless it keeps them too.
+
     With `resume` an interrupted recording goes on to the same bits; a folder of another flow is refused, and one that is not
     there yet is begun. `series` are watched beside those that suit the measure.
     """
+    if flow.keeping.events is not None:
+        raise InputError(
+            "`events` are not recorded: take them from `evolve` or `flow.run()`, and record the flow without them."
+        )
+    keep, flow = flow.keeping.frames, _with_frames(flow)
     word_name, word = word_of(flow.start)
     look = look_at(flow.start)
     watched = (*word.series(look), *SERIES.values(), *series)
@@ -45,8 +55,17 @@ def record(
         frames_per_leg=frames_per_leg,
         verify=verify,
         look=look,
+        keep=keep,
     )
     return perform(job, path, force=force, resume=resume and (Path(path) / "run.json").is_file(), watch=watch)
+
+
+def _with_frames(flow: AbstractFlow) -> AbstractFlow:
+    """The flow with frames for the series to look at; those of one leg at a time are in memory."""
+    if flow.keeping.frames:
+        return flow
+    keeping = Keeping(observe=flow.keeping.observe)
+    return eqx.tree_at(lambda f: f.keeping, flow, keeping, is_leaf=lambda node: isinstance(node, Keeping))
 
 
 def look_at(start: AbstractMeasure, energy: AbstractEnergy | None = None) -> Look:

@@ -23,13 +23,14 @@ FORMATS = ("png", "pdf", "svg")
 
 def table(run: Run | Held) -> Report:
     """What a run came to: its series from first to last, what its measure says, its error and cost."""
-    return Report(tuple(_rows(run)), run.command.notes(_as_run(run)) if run.frames else ())
+    return Report(tuple(_rows(run)), run.command.notes(_as_run(run)) if run.frames and run.kept else ())
 
 
 def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
     if run.frames:
         yield from ((series.label, text) for series in run.series.values() if (text := _told(series, run.times)))
-        yield from run.command.rows(_as_run(run))
+        if run.kept:
+            yield from run.command.rows(_as_run(run))
         if not run.ok:
             yield "last frame", f"t = {run.times[-1]:.6g}"
     stats = run.stats
@@ -81,7 +82,11 @@ def _of(stats: dict[str, Any], times: np.ndarray) -> str:
 def figure(run: Run | Held) -> Any:
     """The picture of a run."""
     _framed(run)
-    return run.command.figure(_as_run(run))
+    if run.kept:
+        return run.command.figure(_as_run(run))
+    from measureflow.plotting import watched_figure
+
+    return watched_figure(_as_run(run))
 
 
 def movie(run: Run | Held, file: str | Path) -> Path:

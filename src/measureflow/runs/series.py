@@ -86,6 +86,28 @@ def _on_host(one: Series, times: np.ndarray, measures: Any) -> np.ndarray:
     return np.array([np.asarray(value) for value in values])
 
 
+def observed(tree: Any) -> dict[str, Any]:
+    """What was observed, by name: `observed` if it is one array, else with its place in the tree, `observed.mean`."""
+    places = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {".".join(["observed", *(str(_key(part)) for part in place)]): leaf for place, leaf in places}
+
+
+def unnamed(found: dict[str, Any]) -> Any:
+    """What was observed, given its parts by name: one array, or several by their places; None where there is nothing."""
+    return found.get("observed", {name.removeprefix("observed."): of for name, of in found.items()}) if found else None
+
+
+def observed_series(found: dict[str, Any]) -> dict[str, Watched]:
+    """What was observed and is one number, as series."""
+    numbers = {name: np.asarray(of) for name, of in found.items() if np.ndim(of) == 1}
+    label = lambda name: name.removeprefix("observed.")  # noqa: E731
+    return {name: Watched(name, of, label(name), counts=of.dtype.kind in "iu") for name, of in numbers.items()}
+
+
+def _key(part: Any) -> Any:
+    return jax.tree_util.keystr((part,), simple=True)
+
+
 @eqx.filter_jit
 def _mapped(functions: tuple[Callable[[Any], Any], ...], measures: Any) -> tuple[Any, ...]:
     # One frame after the other: under `vmap` the choice between fast and plain sums would compute both.
