@@ -76,6 +76,7 @@ CATALOGUE = [
     "generic-start-ends-in-one-cluster",
     "good-triple-gives-at-most-three-hyperplanes",
     "gradient-domination-gives-exponential-risk-decay",
+    "hardmax-empties-the-cells-of-its-leaders",
     "hemisphere-start-contracts-exponentially",
     "high-dimension-follows-the-equiangular-curve",
     "isolated-stationary-set-as-published",
@@ -126,6 +127,7 @@ CATALOGUE = [
     "rescaled-tokens-reach-polytope-boundary",
     "residual-attention-is-first-order-euler",
     "residual-depth-has-no-gaussian-blow-up",
+    "residual-steps-are-stable-up-to-twice-the-inverse-rate",
     "riccati-closed-form",
     "risk-dissipation-identity",
     "risk-gap-controls-logits-modulo-shift",
@@ -154,6 +156,7 @@ CATALOGUE = [
     "translation-hessian-is-one-head-hessian",
     "two-cluster-merge-time-and-place",
     "two-tokens-tanh",
+    "uniform-keys-are-critical-at-a-power-of-their-number",
     "uniform-state-mode-growth-rates",
     "unnormalised-attention-is-flow-of-half-energy",
     "unnormalised-energy-without-half-as-published",
@@ -162,7 +165,9 @@ CATALOGUE = [
     "well-specified-teacher-decays-like-inverse-square",
     "zero-head-bifurcates-at-critical-decay",
 ]
-KINDS = {"found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end"}
+KINDS = {
+    "found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "cells", "points",
+}  # fmt: skip
 DRAWN = {
     "adversarial-lipschitz-grows-like-square-root": dict(axes=2, found=4, law=3),
     "alibi-response-turns-u-shaped-at-critical-time": dict(axes=2, found=7, law=7),
@@ -201,6 +206,7 @@ DRAWN = {
     "generic-start-ends-in-one-cluster": dict(axes=4, tokens=8),
     "good-triple-gives-at-most-three-hyperplanes": dict(axes=3, found=60),
     "gradient-domination-gives-exponential-risk-decay": dict(axes=2, found=2, law=2),
+    "hardmax-empties-the-cells-of-its-leaders": dict(axes=3, found=1, law=1, cells=2, points=2),
     "hemisphere-start-contracts-exponentially": dict(axes=1, found=2),
     "high-dimension-follows-the-equiangular-curve": dict(axes=2, found=3, law=2),
     "kde-mode-count-table": dict(axes=2, found=4, law=1),
@@ -235,6 +241,7 @@ DRAWN = {
     "rescaled-tokens-reach-polytope-boundary": dict(axes=3, paths=3, ends=3, hull=6),
     "residual-attention-is-first-order-euler": dict(axes=1, found=4, law=4),
     "residual-depth-has-no-gaussian-blow-up": dict(axes=2, found=5, law=1),
+    "residual-steps-are-stable-up-to-twice-the-inverse-rate": dict(axes=2, found=7, law=2),
     "risk-dissipation-identity": dict(axes=2, found=1, law=1, start=1, end=1),
     "saddle-to-saddle-closest-pair-moves-first": dict(axes=1, found=1, law=1),
     "sinkhorn-covariance-grows-at-most-exponentially": dict(axes=1, found=3, law=3),
@@ -253,6 +260,7 @@ DRAWN = {
     "tokens-on-the-circle-approach-their-density-like-inverse-root-n": dict(axes=1, found=1, law=1),
     "two-cluster-merge-time-and-place": dict(axes=2, found=4, law=3),
     "two-tokens-tanh": dict(axes=2, found=6, law=6),
+    "uniform-keys-are-critical-at-a-power-of-their-number": dict(axes=2, found=4, law=3),
     "uniform-state-mode-growth-rates": dict(axes=2, found=5, law=5),
     "unnormalised-linear-relu-violate-radius-bound": dict(axes=2, found=4, law=2),
     "well-specified-teacher-decays-like-inverse-square": dict(axes=2, found=2, law=2),

@@ -59,6 +59,34 @@ class Bar:
         return rate if left < LONG else f"{rate}: try --merge, --solver stiff, less --time"
 
 
+class Counter:
+    """A progress bar over things that are done one after the other, on a terminal; it leaves no trace."""
+
+    def __init__(self, total: int):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console, name = Console(), TextColumn("{task.description}", markup=False)
+        columns = MofNCompleteColumn(), BarColumn(bar_width=24), name, TimeElapsedColumn()
+        self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.task = self.bar.add_task("", total=total)
+
+    def __enter__(self) -> "Counter":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def begin(self, name: str) -> None:
+        """Name what is being done."""
+        self.bar.update(self.task, description=name)
+
+    def end(self) -> None:
+        """Count what was done."""
+        self.bar.advance(self.task)
+
+
 def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from measureflow.cli import complain, prepare_jax
 from measureflow.cli.options import PICTURES, Output, Words, check_writable, parse, positional
-from measureflow.cli.showing import say
+from measureflow.cli.showing import Counter, say
 from measureflow.runs.settings import InputError
 from measureflow.runs.words import nearest
 
 if TYPE_CHECKING:
-    from measureflow.studies import Verdict
+    from measureflow.studies import Size, Verdict
 
 USAGE = """usage: measureflow study {list,run} [options]
 
@@ -86,21 +86,32 @@ def run_studies(words: RunStudies) -> int:
     prepare_jax()
     import jax
 
-    from measureflow.studies import Size, random, run
+    from measureflow.studies import Size, random
 
     fields, right, missing = [], 0, []
-    for name in chosen:
-        verdicts = [run(name, Size(words.size), seed) for seed in (seeds if random(name) else seeds[:1])]
-        right += all(verdict.as_expected for verdict in verdicts)
-        say(_line(verdicts, told=(words.seed, words.seeds) != (None, None)))
-        if name in pictures and not _drawn(verdicts[0], pictures[name]):
-            missing.append(name)
-        jax.clear_caches()  # compiled functions of a hundred studies are more memory maps than a process may have
-        fields += [verdict.as_json() for verdict in verdicts]
-        if words.json_file is not None:
-            Path(words.json_file).write_text(json.dumps(fields, indent=2) + "\n")
+    runs = {name: seeds if random(name) else seeds[:1] for name in chosen}
+    with Counter(sum(map(len, runs.values()))) as counter:
+        for name in chosen:
+            verdicts = [_counted(counter, name, Size(words.size), seed) for seed in runs[name]]
+            right += all(verdict.as_expected for verdict in verdicts)
+            say(_line(verdicts, told=(words.seed, words.seeds) != (None, None)))
+            if name in pictures and not _drawn(verdicts[0], pictures[name]):
+                missing.append(name)
+            jax.clear_caches()  # compiled functions of a hundred studies are more memory maps than a process may have
+            fields += [verdict.as_json() for verdict in verdicts]
+            if words.json_file is not None:
+                Path(words.json_file).write_text(json.dumps(fields, indent=2) + "\n")
     say(f"{right} of {len(chosen)} claims as expected.")
     return 1 if missing or right < len(chosen) else 0
+
+
+def _counted(counter: Counter, name: str, size: "Size", seed: int) -> "Verdict":
+    from measureflow.studies import run
+
+    counter.begin(name)
+    verdict = run(name, size, seed)
+    counter.end()
+    return verdict
 
 
 def _seeds(words: RunStudies) -> list[int]:

@@ -28,6 +28,8 @@ from measureflow.diagnostics.rest import Index as Index
 from measureflow.diagnostics.rest import index as index
 from measureflow.diagnostics.smoothness import Lipschitz as Lipschitz
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz
+from measureflow.diagnostics.staircase import Plateaus as Plateaus
+from measureflow.diagnostics.staircase import plateaus as plateaus
 from measureflow.diagnostics.structure import Balance as Balance
 from measureflow.diagnostics.structure import curl as curl
 from measureflow.diagnostics.structure import energy_balance as energy_balance

@@ -36,6 +36,7 @@ from measureflow.plotting.marks import cluster_colours as cluster_colours
 from measureflow.plotting.mergers import draw_mergers as draw_mergers
 from measureflow.plotting.mergers import mergers_figure as mergers_figure
 from measureflow.plotting.moving import movie as movie
+from measureflow.plotting.paths import draw_cells as draw_cells
 from measureflow.plotting.paths import draw_hull as draw_hull
 from measureflow.plotting.paths import draw_paths as draw_paths
 from measureflow.plotting.recorded import Along as Along

@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Polygon
 from scipy.spatial import ConvexHull
 
@@ -68,3 +69,22 @@ def draw_hull(ax: Axes, points: Numbers, *, filled: bool = False) -> Axes:
     )
     ax.add_patch(Polygon(corners, zorder=1, gid="hull", **look))
     return ax
+
+
+def draw_cells(
+    ax: Axes, across: Numbers, up: Numbers, cells: Numbers, *, points: Numbers, labels: Numbers, title: str = ""
+) -> Axes:
+    """Colour the plane by cells, and points `(n, 2)` by the cells that their labels `(n,)` name. Return the axes.
+
+    `cells` `(len(up), len(across))` are numbers on a grid, with -1 where there is none.
+    """
+    across, up, cells, points = (np.asarray(part) for part in (across, up, cells, points))
+    checks.shaped("cells", cells, (len(up), len(across)), "One cell for each place of the grid.")
+    checks.shaped("labels", labels, (len(points),), "One cell for each point.")
+    palette = np.array([to_rgb(colour) for colour in PALETTE])
+    of = lambda numbers: palette[np.asarray(numbers) % len(PALETTE)]  # noqa: E731
+    pale = np.where(cells[..., None] < 0, 1.0, 0.8 + 0.2 * of(cells))
+    extent = (across[0], across[-1], up[0], up[-1])
+    ax.imshow(pale, origin="lower", extent=extent, aspect="equal", zorder=0, interpolation="nearest", gid="cells")
+    ax.scatter(*points.T, s=22, c=of(labels), edgecolors="white", linewidths=0.4, zorder=2, gid="points")
+    return dress(ax, "x₁", "x₂", title)

@@ -6,6 +6,7 @@ At `beta` 400 the last two clusters meet at a time of 1e253.
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.diagnostics import plateaus
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.metastability.angles import Angles, energy, follow, on_line
@@ -39,6 +40,8 @@ def run(size: Size = SMALL) -> Verdict:
     found = {beta: jumps(beta) for beta in size.pick([400.0], [400.0, 200.0, 100.0])}
     law, measured = metastability.staircase(START, 400.0), found[400.0][:, len(PARTS) // 2]
     centroid = metastability.staircase(START, 400.0, model=metastability.unnormalised)
+    scale, heights = curve(found[400.0])
+    waits = plateaus(scale, heights, least=0.02)
     return CLAIM.judge(
         # Laplace's method leaves out a part of order 1/beta of the time, so 1e-5 of its logarithm over beta.
         equal("first three jumps, beta 400", law.jumps[:3], measured[:3], 2e-3),
@@ -46,18 +49,23 @@ def run(size: Size = SMALL) -> Verdict:
         equal("last jump, beta 400", law.jumps[3], measured[3], 0.02),
         equal("jumps, beta 400, against other steps", PRINTED, measured, 1e-4),  # the digits that are printed
         equal("levels", LEVELS, law.levels, 1e-12),  # sums of squared masses, exact
+        # A plateau is read within a fiftieth of the range, and its jump from parts of it that are a tenth apart.
+        equal("plateaus of the curve", LEVELS, waits.heights, 0.02),
+        equal("jumps of the curve", measured, waits.jumps, 1e-3),
         equal("last limit if pairs met at their centroid", 1.378, centroid.limits[3], 1e-3),  # not what is measured
         data=found,
     )
 
 
+def curve(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The energy over `log(t) / beta`, from before its first jump to after its last."""
+    marks = (LEVELS[:-1, None] + np.diff(LEVELS)[:, None] * PARTS).ravel()
+    return np.concatenate([[0.0], rows.ravel(), [1.6]]), np.concatenate([[LEVELS[0]], marks, [LEVELS[-1]]])
+
+
 def draw(found: dict[float, np.ndarray]) -> Figure:
     """The energy over the logarithm of time, and the limits of the jumps."""
-    marks = (LEVELS[:-1, None] + np.diff(LEVELS)[:, None] * PARTS).ravel()
-    ends = lambda row, first, last: np.concatenate([[first], row, [last]])  # noqa: E731
-    curves = [
-        Curve(f"β = {beta:g}", ends(rows.ravel(), 0.0, 1.6), ends(marks, 0.2, 1.0)) for beta, rows in found.items()
-    ]
+    curves = [Curve(f"β = {beta:g}", *curve(rows)) for beta, rows in found.items()]
     limits = metastability.staircase(START, 400.0).limits
-    steps = Curve("β → ∞", ends(np.repeat(limits, 2), 0.0, 1.6), np.repeat(LEVELS, 2))
+    steps = Curve("β → ∞", np.concatenate([[0.0], np.repeat(limits, 2), [1.6]]), np.repeat(LEVELS, 2))
     return curves_figure([*curves, steps], "logarithm of time, log(t) / β", "energy, normalised")
