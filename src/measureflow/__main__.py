@@ -1,8 +1,6 @@
 """`python -m measureflow` is the command line."""
 
-import sys
-
-from measureflow.cli import main
+from measureflow.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -36,6 +36,11 @@ def floating(value) -> Array:
     return jnp.asarray(array.astype(dtype), dtype)
 
 
+def cast(value, dtype) -> Array:
+    """A value in a precision; cast on the host where it is there to look at, so that it is no program of its own."""
+    return jnp.asarray(np.asarray(value, dtype), dtype) if concrete(value) else jnp.asarray(value, dtype)
+
+
 def _numbers(value) -> Array | np.ndarray:
     if isinstance(value, jax.Array):
         return value

@@ -540,6 +540,8 @@ def test_second_derivatives_forward_over_reverse_and_twice_forward_agree():
     np.testing.assert_allclose(mixed, twice, rtol=1e-10)
     with pytest.raises(TypeError, match="`derivative` must be"):
         height(1.5, "forward")
+    with pytest.raises(TypeError, match=r"passes through a flow with `derivative=diffrax.ForwardMode\(\)`"):
+        jax.jacfwd(height)(1.5)
 
 
 @pytest.mark.skipif(not native.available(), reason="loops have no pulse without the native library")

@@ -24,6 +24,7 @@ RUNS = {
     "sphere-tokens": ROUND | {"n": 400},
     "cells": ROUND | {"measure": "cells", "cells": 128},
     "sequence": ROUND | {"measure": "sequence", "dim": 2, "n": 400},
+    "hotter-tokens": FLAT | {"space": "euclidean", "dim": 2, "init": "gaussian", "n": 400, "beta": 0.2},
     "shorter": ROUND | {"dim": 2, "n": 400, "time": 0.1},
     "coarser": ROUND | {"dim": 2, "n": 400, "solver": "euler", "dt": 0.05},
 }
@@ -101,6 +102,27 @@ def test_runs_of_one_kind_differ_by_their_frames(capsys):
     assert "largest difference of the frames" in capsys.readouterr().out
     with Image.open("compare.png") as drawn:
         assert min(drawn.size) > 1000
+
+
+def test_tokens_that_grow_are_compared_where_they_are_bounded():
+    found = compare(*made("gaussian-tokens", "hotter-tokens"))
+    (distance,) = found.distances
+    assert distance is not None
+    assert distance.name == "largest difference of the rescaled frames"
+    one, other = (run.points[-1] * np.exp(-run.times[-1]) for run in found.runs)
+    np.testing.assert_allclose(distance.values[-1], np.abs(one - other).max(), rtol=1e-12)
+    assert figure(found).axes[0].get_xlabel() == "z₁"
+
+
+def test_runs_without_frames_share_their_curves(tmp_path):
+    tokens = mf.Particles.iid(mf.Sphere(2), 6, key=0)
+    names = [tmp_path / "cold", tmp_path / "warm"]
+    for name, beta in zip(names, (1.0, 4.0), strict=True):
+        field, mean = mf.SoftmaxAttention.isotropic(2, beta), lambda mu: mu.points.mean()
+        mf.runs.record(mf.Flow(field, tokens, [0.0, 0.5, 1.0], mf.Heun(0.1), observe=mean), name, verify=False)
+    found = compare(*names)
+    assert found.distances == [None]
+    assert "observed" in [ax.get_ylabel() for ax in figure(found).axes]
 
 
 def test_cells_are_near_the_density_by_moments():

@@ -58,6 +58,17 @@ def main(argv: list[str] | None = None) -> int:
         os._exit(130)  # a leg may still be computing in its thread; what was saved is safe
 
 
+def program() -> None:
+    """The command line as a process of its own, which ends at once: the system frees what it holds faster than Python would."""
+    import gc
+
+    gc.set_threshold(100_000, 20, 100)  # tracing makes much that stays
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def complain(*sentences: str) -> int:
     """Say what is wrong and return the exit code for it."""
     print(*sentences, sep="\n", file=sys.stderr)  # noqa: T201

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from measureflow.wording import Report
 
 
+LATER = "measureflow.plotting", "xarray.backends.zarr", "measureflow.runs.report"
+"""Modules that commands need at their end."""
+
 PATIENCE, LONG = 2.0, 300.0
 """Seconds of one leg after which the bar tells its speed, and seconds left from which it tells what would help."""
 
@@ -40,7 +43,7 @@ class Bar:
         self.bar.start()
         watched = [one for one in job.series if one.telling and one.name in state.series]
         telling = [f"{one.label} {_text(one, state.series[one.name])}" for one in watched]
-        total = float(job.flow.times[-1])
+        total = job.end
         word = self._slow(state, total) or ", ".join(telling) or ("compiling" if not state.frames else "")
         self.bar.update(self.task, total=total, completed=state.reached, time=state.reached, state=word)
 
@@ -107,8 +110,8 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool =
     from measureflow.runs.reading import Run
 
     console = Console()
-    # Pictures take a second to load, which they can do while the first programs are compiled.
-    threading.Thread(target=importlib.import_module, args=("measureflow.plotting",), daemon=True).start()
+    # What pictures and tables need takes a second to load, which it can do while the first programs are compiled.
+    threading.Thread(target=lambda: [importlib.import_module(name) for name in LATER], daemon=True).start()
     try:
         with Bar(console) as bar:
             run = work(bar.show)

@@ -67,7 +67,7 @@ def clusters(mu: AbstractCloud, tolerance: float | None = None, *, size: float =
     rows = means(points[inside], weights[inside], ranked[inside])
     # As many rows as tokens, so that another number of clusters is not another program.
     filled = rows[np.minimum(np.arange(len(points)), len(rows) - 1)]
-    centres = np.asarray(_projected(mu.space, jnp.asarray(filled)))[: len(rows)]
+    centres = np.asarray(_projected(mu.space, jnp.asarray(filled, filled.dtype)))[: len(rows)]
     return Clusters(ranked, np.bincount(ranked[inside]), masses[order], centres)
 
 

@@ -44,8 +44,8 @@ def persistent(points: np.ndarray, size: float, freedom: int) -> np.ndarray:
         some = points[np.random.default_rng(0).choice(len(points), TREE, replace=False)]
         return persistent(some, size, freedom)[KDTree(some).query(points)[1]]
     tree = _Tree.of(points, size)
-    careful = tree.cut(points, _odds(tree.counts, len(points), freedom))
-    bold = tree.cut(points, np.full(len(tree.counts), 1 / (2 * GAP)))
+    careful = tree.cut(_odds(tree.counts, len(points), freedom))
+    bold = tree.cut(np.full(len(tree.counts), 1 / (2 * GAP)))
     if np.mean(careful >= 0) >= MOST_OF:
         return _with_small(careful, bold)
     return bold if np.mean(bold >= 0) >= MOST_OF else careful
@@ -72,50 +72,61 @@ def _odds(counts: np.ndarray, n: int, freedom: int) -> np.ndarray:
 
 
 class _Tree(NamedTuple):
-    """All mergers, from the narrowest to the whole: the two parts, their mean distance, the tokens, and the gap around."""
+    """All mergers, from the narrowest to the whole: the two parts, their mean distance, the tokens, and the gap around.
+
+    In the `order` of the leaves every group is a stretch, from `first` on; `points` are in that order, and `sums` add them up.
+    """
 
     parts: np.ndarray
     widths: np.ndarray
     counts: np.ndarray
     gaps: np.ndarray
     size: float
+    order: np.ndarray
+    first: np.ndarray
+    points: np.ndarray
+    sums: np.ndarray
 
     @classmethod
     def of(cls, points: np.ndarray, size: float) -> "_Tree":
         rows, n = linkage(points, "average"), len(points)
         parts, widths, counts = rows[:, :2].astype(int), rows[:, 2], rows[:, 3].astype(int)
-        tokens, gaps = np.concatenate([np.ones(n, int), counts]), np.full(2 * n - 1, float(size))
-        for i in reversed(range(n - 1)):
-            for one, other in (parts[i], parts[i, ::-1]):
-                # A merger with a part less than half as large is an outlier taken in, not the end of a group.
-                gaps[one] = widths[i] if 2 * tokens[other] >= tokens[one] else gaps[n + i]
-        return cls(parts, widths, counts, gaps[n:], float(size))
+        tokens, gaps, first = [1] * n + counts.tolist(), [float(size)] * (2 * n - 1), [0] * (2 * n - 1)
+        for i, (one, other), width in zip(
+            reversed(range(n - 1)), parts[::-1].tolist(), widths[::-1].tolist(), strict=True
+        ):
+            first[one], first[other] = first[n + i], first[n + i] + tokens[one]
+            # A merger with a part less than half as large is an outlier taken in, not the end of a group.
+            gaps[one] = width if 2 * tokens[other] >= tokens[one] else gaps[n + i]
+            gaps[other] = width if 2 * tokens[one] >= tokens[other] else gaps[n + i]
+        order = np.argsort(first[:n])
+        sums = np.concatenate([np.zeros((1, points.shape[1])), np.cumsum(points[order], 0)])
+        outer, begin = np.array(gaps[n:]), np.array(first[n:])
+        return cls(parts, widths, counts, outer, float(size), order, begin, points[order], sums)
 
-    def cut(self, points: np.ndarray, odds: np.ndarray) -> np.ndarray:
+    def cut(self, odds: np.ndarray) -> np.ndarray:
         """The labels of the groups that are narrow enough: the parts of a group where two of them are, else the group."""
-        n = len(points)
+        n = len(self.order)
         labels, found = np.full(n, -1), [[] for _ in range(n)]
-        for i, narrow in enumerate((self.widths <= odds * self.gaps) & (self.gaps >= NEAR * self.size)):
-            below = found[self.parts[i, 0]] + found[self.parts[i, 1]]
-            found.append([i] if narrow and len(below) < 2 and self._apart(i, points, odds[i]) else below)
+        narrow = (self.widths <= odds * self.gaps) & (self.gaps >= NEAR * self.size)
+        for i, (one, other) in enumerate(self.parts.tolist()):
+            below = found[one] + found[other]
+            found.append([i] if narrow[i] and len(below) < 2 and self._apart(i, odds[i]) else below)
         for number, i in enumerate(found[-1]):
-            labels[self._tokens(i)] = number
+            labels[self.order[self.first[i] : self.first[i] + self.counts[i]]] = number
         return labels
 
-    def _apart(self, i: int, points: np.ndarray, odds: float) -> bool:
+    def _apart(self, i: int, odds: float) -> bool:
         """Whether the tokens nearest to a group, as many as it has, are far off but for a few; mean distances skip near edges."""
-        own = self._tokens(i)
-        others = np.delete(points, own, 0)
-        if 2 * len(others) < len(own):
+        begin, own = self.first[i], self.counts[i]
+        end, others = begin + own, len(self.order) - own
+        if 2 * others < own:
             return True
-        away = np.sort(np.linalg.norm(others - points[own].mean(0), axis=1))[: len(own)]
-        gap = float(np.quantile(away, NEARBY))
+        away = self.points - (self.sums[end] - self.sums[begin])[None] / own
+        squares = np.einsum("nd,nd->n", away, away)
+        squares[begin:end] = np.inf
+        place = NEARBY * (min(own, others) - 1)
+        below = int(place)
+        one, other = np.sqrt(np.partition(squares, [below, below + 1])[below : below + 2])
+        gap = float(one if place == below else one + (place - below) * (other - one))
         return bool(self.widths[i] <= odds * gap and gap >= NEAR * self.size)
-
-    def _tokens(self, i: int) -> np.ndarray:
-        n, waiting, own = len(self.parts) + 1, [len(self.parts) + 1 + i], []
-        while waiting:
-            part = waiting.pop()
-            own += [part] if part < n else []
-            waiting += self.parts[part - n].tolist() if part >= n else []
-        return np.array(own)

@@ -3,6 +3,7 @@
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -35,8 +36,7 @@ class InteractionEnergy(AbstractEnergy):
     @property
     def peak(self) -> Float[Array, ""]:
         """The largest value on the unit sphere, `e^beta / (2 beta)`, which is that of consensus, and 1/2 at `beta = 0`."""
-        flat = self.beta == 0
-        return jnp.where(flat, 1.0, jnp.exp(self.beta) / jnp.where(flat, 1.0, self.beta)) / 2
+        return _peak(self.beta)
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The average over all pairs, which some measures have in closed form, and the regular part at `beta = 0`."""
@@ -80,3 +80,9 @@ class BilinearEnergy(AbstractEnergy):
         """Half of what a point sees plus half of how it is seen: `½ ∫ (e^{<Ax, y>} + e^{<Ay, x>}) dmu(y)`."""
         sees, seen = (mu.attend(xs @ matrix).log_mass for matrix in (self.interaction.T, self.interaction))
         return (jnp.exp(sees) + jnp.exp(seen)) / 2
+
+
+@jax.jit
+def _peak(beta: Float[Array, ""]) -> Float[Array, ""]:
+    flat = beta == 0
+    return jnp.where(flat, 1.0, jnp.exp(beta) / jnp.where(flat, 1.0, beta)) / 2

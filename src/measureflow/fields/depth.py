@@ -132,7 +132,7 @@ class Varying(AbstractField):
 def jumps(field: AbstractField) -> Float[Array, " k"]:
     """All times at which a field or a part of it changes abruptly."""
     found = [part.jumps for part in _switching(field)]
-    return jnp.sort(jnp.concatenate(found)) if found else jnp.zeros(0)
+    return jnp.sort(jnp.concatenate(found)) if found else checks.cast([], float)
 
 
 def until(field: AbstractField) -> float:

@@ -46,6 +46,11 @@ from measureflow.sums.native.pulse import Pulse, heard
 EVENTS = 64
 """Room for events unless a number is given: all measures there are kept."""
 
+FORWARD = (
+    "Forward mode (`jax.jvp`, `jax.jacfwd`) passes through a flow with `derivative=diffrax.ForwardMode()`; pass it to `evolve`, "
+    "or take reverse mode (`jax.grad`)."
+)
+
 ROOM = 64
 """Up to so many frames the runs that check an error have room for as many as the path, and need no program of their own."""
 
@@ -178,7 +183,7 @@ class Flow(AbstractFlow[Measure]):
     def _time(self, i: int) -> Float[Array, ""]:
         """One of the times; where it is known, without a program of its own for each number of times."""
         known = np.asarray(self.times) if checks.concrete(self.times) else self.times
-        return jnp.asarray(known[i], self.times.dtype)
+        return checks.cast(known[i], self.times.dtype)
 
     def _turns(self) -> list[Float[Array, ""]]:
         """The first time, and those at which the field changes abruptly before the last."""
@@ -187,7 +192,7 @@ class Flow(AbstractFlow[Measure]):
             return [self._time(0)]
         first, last = (float(np.asarray(self.times)[i]) for i in (0, -1))
         known = [turn for turn in np.asarray(found).tolist() if first < turn < last]
-        return [jnp.asarray(turn, self.times.dtype) for turn in (first, *known)]
+        return [checks.cast(turn, self.times.dtype) for turn in (first, *known)]
 
     def way(self, derivative: Any = None) -> AbstractWay:
         """How legs are done: straight, with noise, merging tokens on the way or following a density through its forms."""
@@ -213,7 +218,8 @@ class Flow(AbstractFlow[Measure]):
     def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
         """The frames between two, on from the measure at the frame before."""
         before = self._time(max(first - 1, 0))
-        return self._along(self.way(), mu, before, self.times[first:last], pulse, room)
+        times = np.asarray(self.times)[first:last] if checks.concrete(self.times) else self.times[first:last]
+        return self._along(self.way(), mu, before, checks.cast(times, self.times.dtype), pulse, room)
 
     def _along(
         self,
@@ -226,7 +232,9 @@ class Flow(AbstractFlow[Measure]):
     ) -> Trajectory[Measure]:
         try:
             return _in_room(way, self.field, mu, start, times, self.solver, self.keeping, pulse, room)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
+            if "forward-mode autodiff (jvp)" in str(error):
+                raise TypeError(FORWARD) from None
             check_observe(self.keeping, mu)
             if isinstance(mu, AbstractCloud):
                 check_fit(self.field, mu, start)
@@ -242,9 +250,12 @@ class Flow(AbstractFlow[Measure]):
         of it. Infinite when a run does not arrive. With noise all runs share the Brownian path; with merging the others merge
         at twice the distance, and by how far tokens were moved when they merged is added.
         """
-        end = self._time(-1) if end is None else jnp.asarray(end, self.times.dtype)
+        dtype = self.times.dtype
+        end = self._time(-1) if end is None else checks.cast(end, dtype)
         way, solver, start = self.way().coarser(), self.solver.second(), self._time(0)
-        stops = start + jnp.asarray([0.0, *self.solver.pauses, 1.0], start.dtype) * (end - start)
+        parts = np.asarray([0.0, *self.solver.pauses, 1.0], dtype)
+        first, last = (np.asarray(t) for t in (start, end)) if checks.concrete(start, end) else (start, end)
+        stops = checks.cast(first + parts * (last - first), dtype)
 
         def again(mu):
             with heard(pulse):

@@ -280,7 +280,8 @@ class AbstractTolerance(AbstractSolver):
     def second(self) -> AbstractSolver:
         """Tighten by `TIGHTER`. A looser run would cost less, but where the leading terms of its error cancel, as they do for
         plain growth, it would say nothing of this one."""
-        return jax.tree.map(lambda tolerance: tolerance / TIGHTER, self)
+        known = lambda tolerance: np.asarray(tolerance) if checks.concrete(tolerance) else tolerance  # noqa: E731
+        return jax.tree.map(lambda tolerance: checks.cast(known(tolerance) / TIGHTER, tolerance.dtype), self)
 
     @property
     def gain(self) -> float:
@@ -295,14 +296,18 @@ class AbstractTolerance(AbstractSolver):
             )
         rtol, atol = TOLERANCES[np.dtype(dtype).name]
         rtol = rtol if self.rtol is None else self.rtol
-        atol = jnp.minimum(atol, rtol) if self.atol is None else self.atol
+        atol = (
+            (min(atol, float(rtol)) if checks.concrete(rtol) else jnp.minimum(atol, rtol))
+            if self.atol is None
+            else self.atol
+        )
         floor = 10 * np.finfo(dtype).eps
         if checks.concrete(rtol) and float(rtol) < floor:
             raise ValueError(
                 f"`rtol` must be at least {floor:.2g} (ten times the spacing of {np.dtype(dtype).name}); got "
                 f"{float(rtol):.2g}. Rounding would be all that is left to control."
             )
-        tolerances = {"rtol": jnp.asarray(rtol, dtype), "atol": jnp.asarray(atol, dtype)}
+        tolerances = {"rtol": checks.cast(rtol, dtype), "atol": checks.cast(atol, dtype)}
         return dataclasses.replace(self, **tolerances)
 
     def valid(self) -> Bool[Array, ""]:

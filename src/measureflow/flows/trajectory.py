@@ -50,7 +50,9 @@ class Outcome(eqx.Module):
     @property
     def ok(self) -> Bool[Array, "*batch"]:
         """Whether the flow reached its last time."""
-        return self.kind == REACHED
+        return (
+            checks.cast(np.asarray(self.kind) == REACHED, bool) if checks.concrete(self.kind) else self.kind == REACHED
+        )
 
     @property
     def blew_up(self) -> Bool[Array, "*batch"]:
@@ -210,8 +212,9 @@ class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
 
     def since(self, first: int, last: int | None = None) -> "Trajectory[Measure]":
         """The trajectory without its first frames, up to, without, another if one is given."""
-        frames = self.frames if last is None else jnp.minimum(self.frames, last)
-        return self._between(slice(first, last), frames - first)
+        frames = np.asarray(self.frames) if checks.concrete(self.frames) else self.frames
+        left = (frames if last is None else frames.clip(max=last)) - first
+        return self._between(slice(first, last), checks.cast(left, self.frames.dtype))
 
     def reached(self) -> "Trajectory[Measure]":
         """The trajectory without the frames that were not reached."""

@@ -82,17 +82,24 @@ def compare_figure(
 
 
 def variants_figure(
-    runs: Sequence[Recorded], names: Sequence[str], shared: Sequence[str], distances: Sequence[Apart | None]
+    runs: Sequence[Recorded],
+    names: Sequence[str],
+    shared: Sequence[str],
+    distances: Sequence[Apart | None],
+    *,
+    last: Sequence[Any] = (),
+    letter: str = "x",
 ) -> Figure:
-    """Draw runs side by side: the last tokens of each above where they have some, the series they share and the distances
-    from the first together below, one colour for each run."""
-    clouds = [run.at(-1) for run in runs]
-    pictured = all(isinstance(mu, AbstractCloud) for mu in clouds) and len(runs) <= MOST_PANELS
+    """Draw runs side by side: the series they share and the distances from the first together, one colour for each run.
+
+    Above them are the `last` measures of the runs where they are tokens, with coordinates of this `letter`.
+    """
+    pictured = last and all(isinstance(mu, AbstractCloud) for mu in last) and len(runs) <= MOST_PANELS
     figure = _page(" · ".join(names), 8.0 if pictured else 5.0)
     below: Any = figure
     if pictured:
         above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.1, 1.0))[:, 0]
-        _draw_last(above.subplots(1, len(runs), squeeze=False)[0], runs, names, clouds)
+        _draw_last(above.subplots(1, len(runs), squeeze=False)[0], runs, names, last, letter)
     drawn = [name for name in shared if runs[0].series[name].drawn]
     known = [(k + 1, distance) for k, distance in enumerate(distances) if distance is not None]
     row = below.subplots(1, len(drawn) + bool(known), squeeze=False)[0]
@@ -106,11 +113,13 @@ def variants_figure(
     return figure
 
 
-def _draw_last(row, runs: Sequence[Recorded], names: Sequence[str], clouds: Sequence[AbstractCloud]) -> None:
+def _draw_last(
+    row, runs: Sequence[Recorded], names: Sequence[str], clouds: Sequence[AbstractCloud], letter: str
+) -> None:
     """The last tokens of each run, all seen from one side where they live on one space."""
     one_space = len({str(mu.space) for mu in clouds}) == 1
     everything = np.concatenate([np.asarray(mu.points, float) for mu in clouds]) if one_space else None
-    view = None if everything is None else view_of(everything, clouds[0].space)
+    view = None if everything is None else view_of(everything, clouds[0].space, letter=letter)
     for k, (ax, run, name, mu) in enumerate(zip(row, runs, names, clouds, strict=True)):
         colours = np.tile(to_rgb(PALETTE[k % len(PALETTE)]), (len(mu.points), 1))
         draw_tokens(ax, mu.points, mu.space, weights=mu.weights, colours=colours, view=view)

@@ -87,6 +87,10 @@ class AbstractTokens(AbstractMeasureWord):
             many = "" if last.clusters == 1 else "s"
             yield "last change", f"to {last.clusters} cluster{many} between t = {last.after:.4g} and {last.before:.4g}"
 
+    def looked(self, run: "Run") -> "Clouds":
+        """The run with its tokens as they are looked at."""
+        return Clouds(run)
+
     def figure(self, run: "Run") -> Any:
         """Tokens at four telling times, coloured by their cluster at the end; series below."""
         from measureflow.plotting import run_figure

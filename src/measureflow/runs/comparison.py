@@ -112,7 +112,10 @@ def figure(found: Comparison) -> Any:
         return compare_figure(kinds, _pairs(found, distance, limit), distance, _title(found), _caption(kinds))
     if not found.shared and all(distance is None for distance in distances):
         raise InputError("The runs have nothing in common to draw: no series, no time, no space.")
-    return variants_figure(found.runs, found.names, found.shared, distances)
+    seen = [run.word.looked(run) for run in found.runs]
+    last = [each.at(-1) for each in seen] if all(run.kept for run in found.runs) else []
+    letter = "z" if all(run.look.rescaled for run in found.runs) else "x"
+    return variants_figure(found.runs, found.names, found.shared, distances, last=last, letter=letter)
 
 
 def _drawn_over(found: Comparison) -> bool:
@@ -163,12 +166,14 @@ def common(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def _apart(one: Run, other: Run) -> Distance | None:
     pairs = common(one.times, other.times)
-    if not len(pairs) or one.at(0).space != other.at(0).space:
+    if not (one.kept and other.kept and len(pairs)) or one.at(0).space != other.at(0).space:
         return None
     if one.word_name == other.word_name and _same_shape(one, other):
-        return Distance(
-            "largest difference of the frames", pairs, one.times[pairs[:, 0]], _differences(one, other, pairs)
-        )
+        # Tokens that grow are compared where they are bounded: by the end one would see the largest alone.
+        bounded = one.look.growth is not None and other.look.growth is not None
+        gaps = _bounded_differences if bounded else _differences
+        name = f"largest difference of the {'rescaled ' if bounded else ''}frames"
+        return Distance(name, pairs, one.times[pairs[:, 0]], gaps(one, other, pairs))
     some = pairs[np.unique(np.linspace(0, len(pairs) - 1, min(MOST, len(pairs))).round().astype(int))]
     found = np.array([_between(one.at(int(i)), other.at(int(j))) for i, j in some])
     kinds = {one.word_name, other.word_name}
@@ -190,6 +195,12 @@ def _differences(one: Run, other: Run, pairs: np.ndarray) -> np.ndarray:
         return apart.reshape(len(apart), -1).max(1)
 
     return np.max([gap(name) for name in one.word.dimensions], axis=0)
+
+
+def _bounded_differences(one: Run, other: Run, pairs: np.ndarray) -> np.ndarray:
+    frames = [run.word.looked(run) for run in (one, other)]
+    seen = ([np.asarray(frame.at(int(i)).points) for frame, i in zip(frames, pair, strict=True)] for pair in pairs)
+    return np.array([np.abs(x - y).max() for x, y in seen])
 
 
 def _between(mu: AbstractMeasure, nu: AbstractMeasure) -> tuple[float, float]:

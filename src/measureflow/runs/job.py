@@ -97,6 +97,11 @@ class Job:
         return len(self.flow.times)
 
     @cached_property
+    def end(self) -> float:
+        """The last time."""
+        return float(np.asarray(self.flow.times)[-1])
+
+    @cached_property
     def fingerprint(self) -> str:
         """A text that is equal for equal flows and legs."""
         return fingerprint(

@@ -53,11 +53,11 @@ def _scaled(energy: AbstractEnergy, on_sphere: bool) -> tuple[AbstractEnergy, st
     if (
         not on_sphere
         or not isinstance(energy, InteractionEnergy | BilinearEnergy)
-        or not 0 < float(energy.peak) < np.inf
+        or not 0 < (peak := float(energy.peak)) < np.inf
     ):
         return energy, ENERGY
     exact = isinstance(energy, InteractionEnergy)
-    return (1 / energy.peak) * energy, f"energy E / {'max E' if exact else 'bound'}"
+    return (1 / peak) * energy, f"energy E / {'max E' if exact else 'bound'}"
 
 
 def _rises(config: Simulation, head: Head) -> bool:

@@ -69,7 +69,8 @@ def perform(
         try:
             watch(job, state)
             if state.outcome == RUNNING:
-                _legs(job, folder, state, watch)
+                with _compiling_ahead(job):
+                    _legs(job, folder, state, watch)
             _finish(job, folder, state, info, finished=True)
             folder.finish(job.labels, job.layout())
         except KeyboardInterrupt:
@@ -112,6 +113,18 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
         watch(job, state)
         if not state.ok:
             return
+
+
+@contextlib.contextmanager
+def _compiling_ahead(job: Job) -> Iterator[None]:
+    """Compile what the error estimate needs while legs are computed: an estimate over no time at all does nothing else."""
+    if not job.verify:
+        yield
+        return
+    start = job.flow.start, np.asarray(job.flow.times)[0], native.pulse(), job.frames_per_leg
+    done = _begun_next(job.flow.error(*start) for _ in range(1))
+    yield
+    done.get()
 
 
 def _so_far(job: Job, state: State) -> dict[str, Any]:

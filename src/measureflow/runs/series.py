@@ -11,6 +11,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from measureflow.wording import number
@@ -81,7 +82,8 @@ def watch(series: Iterable[Series], times: np.ndarray, measures: Any) -> dict[st
 
 
 def _on_host(one: Series, times: np.ndarray, measures: Any) -> np.ndarray:
-    frames = [jax.tree.map(lambda leaf, i=i: leaf[i], measures) for i in range(len(times))]
+    held = jax.tree.map(np.asarray, measures)  # rows are taken on the host, where they are no programs
+    frames = [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i], leaf.dtype), held) for i in range(len(times))]
     values = (one.of(mu, t) if one.timed else one.of(mu) for mu, t in zip(frames, times.tolist(), strict=True))
     return np.array([np.asarray(value) for value in values])
 

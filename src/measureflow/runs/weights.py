@@ -86,7 +86,7 @@ def _head(config: Simulation, head: Head) -> AbstractField:
 def _drawn(config: Simulation, dim: int, turn: int) -> Heads:
     """The heads of one turn: fixed for the identity, otherwise drawn from the ensemble."""
     if not config.has("drawn"):
-        return [Head(config.beta * jnp.eye(dim), jnp.eye(dim))]
+        return [Head(jnp.asarray(config.beta * np.eye(dim), float), jnp.asarray(np.eye(dim), float))]
     draw = load(ENSEMBLES.choose(config).make)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), turn + 1), 2 * config.heads)
     return [Head(config.beta * draw(a, dim), draw(v, dim)) for a, v in zip(keys[::2], keys[1::2], strict=True)]

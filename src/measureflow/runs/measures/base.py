@@ -103,6 +103,10 @@ class AbstractMeasureWord(abc.ABC):
         """Rows of the table of a run beyond those of its series."""
         yield from ()
 
+    def looked(self, run: "Run") -> Any:
+        """The run with its measures as they are looked at: as they are, unless the word knows better."""
+        return run
+
     @abc.abstractmethod
     def figure(self, run: "Run") -> Any:
         """The picture of a run."""

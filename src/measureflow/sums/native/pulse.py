@@ -46,7 +46,7 @@ class Pulse:
     @property
     def token(self) -> Int[Array, ""]:
         """What the loop is given, to know its place."""
-        return jnp.asarray(np.int32(self.place), np.int32)
+        return jnp.asarray(np.array(self.place, np.int32), np.int32)
 
 
 @contextlib.contextmanager
