@@ -170,6 +170,8 @@ def put(rates: Any, i: Any, k: Any) -> Any:
 
 def plus(mu: Any, weights: Float[Array, " s"], rates: Any) -> Any:
     """A measure moved along a combination of tangents."""
+    if len(weights) == 1:  # in a batch a product of matrices costs as much as the field
+        return jax.tree.map(lambda leaf, k: leaf + weights[0] * k[0], mu, rates)
     return jax.tree.map(lambda leaf, k: leaf + jnp.tensordot(weights, k, axes=1), mu, rates)
 
 
