@@ -41,11 +41,15 @@ $(BIN)/python:
 	$(if $(UV),$(UV) venv --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
 
 # The native kernel is compiled against the headers of the very jaxlib that will run it, hence without build isolation.
-.venv/runtime: pyproject.toml constraints.txt build_native.py $(wildcard src/measureflow/sums/native/*.cc src/measureflow/sums/native/*.h src/measureflow/sums/native/*.inc src/measureflow/sums/native/constants.py) | $(BIN)/python
+NATIVE := $(addprefix src/measureflow/sums/native/,*.cc *.h *.inc constants.py)
+SOURCES := pyproject.toml constraints.txt build_native.py $(wildcard $(NATIVE))
+
+.venv/runtime: $(SOURCES) | $(BIN)/python
 	$(INSTALL) hatchling editables jaxlib
 	$(INSTALL) --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/runtime
+.venv/dev: $(SOURCES) | $(BIN)/python
+	$(INSTALL) hatchling editables jaxlib
 	$(INSTALL) --no-build-isolation -e ".[dev]"
-	@touch $@
+	@touch .venv/runtime $@

@@ -119,6 +119,53 @@ MUTANTS = [
         "",
         "empirical-rate-sees-pieces-and-intrinsic-dimension",
     ),
+    # Events, rest points, rates and plateaus.
+    Mutant(
+        "flows/leg.py", "jnp.where(there, left, middle)", "jnp.where(there, middle, left)", "tests/flows/test_events.py"
+    ),
+    Mutant(
+        "flows/depth.py",
+        "number + step * rate",
+        "number + 1.01 * step * rate",
+        "residual-depth-has-no-gaussian-blow-up",
+    ),
+    Mutant("diagnostics/rest.py", "bases, v) / scale)", "bases, v) * scale)", "tests/diagnostics/test_rest.py"),
+    Mutant(
+        "diagnostics/rest.py",
+        "jax.vmap(mu.space.project)(points))",
+        "points)",
+        "polygons-and-simplices-are-strict-saddles",
+    ),
+    Mutant(
+        "diagnostics/fitting.py", "off = 2 * line.error + line.bend", "off = 0.0", "tests/diagnostics/test_fitting.py"
+    ),
+    Mutant(
+        "diagnostics/fitting.py", "for i in begins if", "for i in begins[:1] if", "tests/diagnostics/test_fitting.py"
+    ),
+    Mutant("diagnostics/staircase.py", "(low + high) / 2)", "low)", "tests/diagnostics/test_staircase.py"),
+    Mutant(
+        "diagnostics/dendrogram.py",
+        "gaps[one] = width if 2 * tokens[other] >= tokens[one] else gaps[n + i]",
+        "gaps[one] = width",
+        "tests/diagnostics/test_diagnostics.py",
+    ),
+    Mutant(
+        "diagnostics/dendrogram.py", "NEARBY * (min(", "2 * NEARBY * (min(", "tests/diagnostics/test_diagnostics.py"
+    ),
+    Mutant("flows/stepping.py", "weights[0] * k[0]", "weights[0] * k[0] / 2", "tests/flows/test_flow.py"),
+    # Closed forms of long times.
+    Mutant(
+        "theory/metastability.py", "start) * one / (one", "start) * other / (one", "two-cluster-merge-time-and-place"
+    ),
+    Mutant("theory/metastability.py", "(beta * kappa *", "(2 * beta * kappa *", "two-cluster-merge-time-and-place"),
+    Mutant("theory/synchronization.py", "waves @ slopes / q", "waves @ slopes", "tests/theory/test_synchronization.py"),
+    Mutant(
+        "theory/rates.py", "(dim - 1) / 2 * antipode", "dim / 2 * antipode", "mean-field-rate-is-set-by-the-antipode"
+    ),
+    Mutant("theory/modes.py", "+ s * norm.pdf(middle / s)", "", "kde-mode-count-table"),
+    Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),
+    Mutant("theory/retrieval.py", "-2 * jnp.expm1(-slope)", "-jnp.expm1(-slope)", "tests/theory/test_retrieval.py"),
+    Mutant("theory/context.py", "c ** (-m / 2)", "c ** (-m)", "uniform-keys-are-critical-at-a-power-of-their-number"),
 ]
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 from rich.console import Console
 
 import measureflow as mf
+from measureflow import training
 from measureflow.cli import main
 from measureflow.cli.compare import _table
 from measureflow.cli.showing import print_report
@@ -34,6 +35,27 @@ def test_help_and_complaints_do_not_load_jax():
     code = "import sys; from measureflow.cli import main; main({}); sys.exit('jax' in sys.modules)"
     for words in ("['train', '--help']", "['train', 'heads', '--heads', '0']"):
         assert subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True).returncode == 0, words
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "momentum"])
+def test_the_limit_follows_the_mean_field_equation_and_not_the_samples(optimiser):
+    words = {"data": "f2", "heads": 4, "limit": 32, "step": 0.02, "time": 0.2, "frames": 3, "optimiser": optimiser}
+    run = mf.runs.run("train heads", **words, out="limit")
+    risk = training.fixtures.f2()
+    start, times = risk.heads.gaussian(32, 0.5, key=0), [0.0, 0.1, 0.2]
+    descent = training.Descent(risk)
+    field = descent if optimiser == "sgd" else training.HeavyBall(descent, 1.0)
+    path = mf.evolve(field, start if optimiser == "sgd" else training.extended(start, 1), times, mf.RK4(0.01))
+    risks = path.map(lambda mu: risk(mu if optimiser == "sgd" else training.marginal(mu, 2)))
+    np.testing.assert_allclose(run.data.limit, risks, rtol=1e-4)  # the tolerance of its steps is 1e-5
+    quarters = [float(risk(mf.Particles(start.space, part))) for part in np.split(np.asarray(start.points), 4)]
+    np.testing.assert_allclose(run.data.limit_error[0], np.std(quarters, ddof=1) / 2, rtol=1e-9)
+    assert "known within" in dict(run.table.rows)["mean-field limit"]
+    assert ("on_samples" in run.data) == (optimiser == "sgd")
+    if optimiser == "sgd":
+        noisy = training.sgd(risk, start, 0.02, 10, key=0, every=5).map(risk)
+        np.testing.assert_allclose(run.data.on_samples, noisy, rtol=1e-12)
+        assert np.abs(noisy - risks).max() > 1e-3  # the samples tell them apart
 
 
 @pytest.mark.slow

@@ -25,19 +25,23 @@ def training_figure(
     splitting: Numbers,
     translation: Numbers,
     limit: Numbers | None = None,
+    limit_error: Numbers | None = None,
+    on_samples: Numbers | None = None,
     limit_heads: int = 0,
     baselines: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw a training run.
 
     `invariants` `(2, n, g)` are gauge-invariant coordinates of the heads at both ends; `splitting` and `translation`
-    are eigenvalues of `H` and `H_tr` at the end; `limit` is the risk of very many heads at the same times, and `baselines`
-    are risks without heads by their names.
+    are eigenvalues of `H` and `H_tr` at the end; `limit` is the risk of the mean-field equation at the same times with its
+    standard error, `on_samples` that of as many heads on the samples of the run, and `baselines` are risks without heads by their
+    names.
     """
     figure = Figure(figsize=(12, 7.5), dpi=150, layout="constrained")
     (a, b), (c, d) = figure.subplots(2, 2)
     risk = run.series["risk"]
-    draw_risk(a, run.times, risk.values, limit=limit, limit_heads=limit_heads, baselines=baselines, name=risk.label)
+    limits = {"limit": limit, "limit_error": limit_error, "on_samples": on_samples, "limit_heads": limit_heads}
+    draw_risk(a, run.times, risk.values, baselines=baselines, name=risk.label, **limits)
     draw_dissipation(b, run.times, run.series["dissipation"].values)
     draw_heads(c, *np.asarray(invariants))
     draw_spectra(d, splitting, translation)
@@ -51,23 +55,37 @@ def draw_risk(
     risk: Numbers,
     *,
     limit: Numbers | None = None,
+    limit_error: Numbers | None = None,
+    on_samples: Numbers | None = None,
     limit_heads: int = 0,
     baselines: Mapping[str, float] | None = None,
     name: str = "risk",
 ) -> Axes:
-    """Draw the risk over time, over that of very many heads and over baselines if they are given, and return the axes."""
+    """Draw the risk over time, over its mean-field limit, many heads and baselines if they are given, and return the axes.
+
+    A band around the limit is twice its standard error wide on both sides.
+    """
     times = np.asarray(times, float)
     if limit is not None:
-        count = min(len(times), np.size(limit))
-        label = f"{limit_heads} heads: the mean-field limit"
+        limit = np.asarray(limit, float)[: len(times)]
+        when, label = times[: len(limit)], f"mean-field limit, by {limit_heads} heads"
+        ax.plot(when, limit, color=PALETTE[1], linewidth=3.5, alpha=0.6, label=label, gid="limit")
+        if limit_error is not None:
+            error = 2 * np.asarray(limit_error, float)[: len(limit)]
+            ax.fill_between(
+                when, limit - error, limit + error, color=PALETTE[1], alpha=0.15, linewidth=0, gid="limit error"
+            )
+    if on_samples is not None:
+        noisy = np.asarray(on_samples, float)[: len(times)]
+        label = f"{limit_heads} heads on the same samples"
         ax.plot(
-            times[:count],
-            np.asarray(limit)[:count],
-            color=PALETTE[1],
-            linewidth=3.5,
-            alpha=0.6,
+            times[: len(noisy)],
+            noisy,
+            color=PALETTE[0],
+            linewidth=1.2,
+            linestyle=(0, (2, 1.5)),
             label=label,
-            gid="limit",
+            gid="on samples",
         )
     for word, value in (baselines or {}).items():
         ax.axhline(value, color=FAINT, linewidth=1, linestyle="--", zorder=0, gid=word)

@@ -45,7 +45,7 @@ class HeadTraining(Settings):
     length: PositiveInt = Field(32, description="characters in a window, for text")
     windows: PositiveInt = Field(32, description="windows of the text on which the risk is measured")
     held_out: FiniteFloat = Field(0.1, ge=0, lt=1, description="share of the text, at its end, that is not trained on")
-    limit: NonNegativeInt = Field(0, description="also train this many heads and draw their risk, the mean-field limit")
+    limit: NonNegativeInt = Field(0, description="also draw the mean-field limit, the gradient flow of so many heads")
     seed: Seed = Field(0, description="seed of initial heads and samples")
     frames: int = Field(40, ge=2, description="number of frames to keep")
     frames_per_leg: PositiveInt = Field(8, description="frames computed and saved at once; part of what is computed")
@@ -124,7 +124,13 @@ class TrainHeads(AbstractCommand):
             spectra = (run.data[name].values for name in ("splitting", "translation"))
             yield load("measureflow.training.perturbation:spectra_row")(*spectra)
         if "limit" in run.data:
-            yield "mean-field limit", f"risk {float(run.data['limit'][-1]):.6g} with {run.config.limit} heads"
+            risk, error = (
+                float(run.data[name][-1]) if name in run.data else float("nan") for name in ("limit", "limit_error")
+            )
+            yield "mean-field limit", f"risk {risk:.6g}, known within {error:.2g} by {run.config.limit} heads"
+        if "on_samples" in run.data:
+            noisy = float(run.data["on_samples"][-1])
+            yield "noise that stays", f"risk {noisy:.6g} of as many heads on the samples of this run"
 
     def notes(self, run: "Run") -> "tuple[Note, ...]":
         """The words of the table; of a run that was killed, those that it has."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from measureflow.energies import AbstractEnergy
@@ -47,6 +48,15 @@ from measureflow.wording import rounding
 PARTS = {"momentum": 2, "adam": 3}
 """How many vectors a particle holds: the head, its velocity or its averages."""
 
+
+DRAWN = "invariants", "splitting", "translation", "limit", "limit_error", "on_samples"
+"""What a picture shows beside the series."""
+
+QUARTERS = 4
+"""Parts of many heads whose risks tell how far the risk of all of them is from that of infinitely many."""
+
+MANY = 128
+"""Windows of a text whose mean risk the mean-field limit descends."""
 
 WRITTEN = 80
 """Characters that trained heads write, to show what they have learned."""
@@ -108,7 +118,7 @@ class TrainingJob(Job):
             "translation": (("together",), np.asarray(ritz_values(translation, problem.energy, final))),
         }
         if self.config.limit:
-            found["limit"] = (("limit_time",), _limit(self.config, state.frames))
+            found |= {name: (("limit_time",), values) for name, values in _limit(self.config, state.frames).items()}
         return found
 
 
@@ -188,16 +198,50 @@ def _times(config: HeadTraining) -> np.ndarray:
     return config.step * np.unique(np.round(np.linspace(0, steps, config.frames)))
 
 
-def _limit(config: HeadTraining, frames: int) -> np.ndarray:
-    """The risk over time of the same training with very many heads."""
-    problem, flow = built(config.model_copy(update={"heads": config.limit}))
-    legs = (_risks(problem, path.measures) for path in flow.legs(config.frames_per_leg))
-    return np.concatenate([np.asarray(risks) for risks in legs])[:frames]
+def _limit(config: HeadTraining, frames: int) -> dict[str, np.ndarray]:
+    """The risk of the mean-field equation over time, by the characteristics of very many heads, with its standard error.
+
+    Training on samples has the flow of their mean as its limit; beside it is the risk of as many heads on the samples of the run,
+    whose noise no number of heads removes. Langevin noise is drawn for every head, so many heads are their limit.
+    """
+    many = config.model_copy(update={"heads": config.limit})
+    problem, flow = built(many)
+    limit = flow if config.optimiser == "langevin" else _mean_field(many, problem, flow)
+    risk, error = _risks(problem, limit, config.frames_per_leg)
+    found = {"limit": risk, "limit_error": error}
+    if config.optimiser == "sgd":
+        found["on_samples"] = _risks(problem, flow, config.frames_per_leg)[0]
+    return {name: values[:frames] for name, values in found.items()}
+
+
+def _mean_field(config: HeadTraining, problem: Problem, flow: Flow[Particles]) -> Flow[Particles]:
+    """The flow of the risk that samples are drawn from, without steps or samples of its own."""
+    field = problem.field
+    if isinstance(field, StochasticDescent):
+        source = problem.source.windows(MANY) if isinstance(problem.source, Text) else problem.source
+        field = Descent(source if field.penalty is None else source + field.penalty, field.profile)
+    return Flow(field, flow.start, flow.times, Adaptive(1e-5, 1e-7))
+
+
+def _risks(problem: Problem, flow: Flow[Particles], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The risk along a flow, and its standard error by quarters of the heads, which are independent but for what they share."""
+    legs = [_risk_and_error(problem, path.measures) for path in flow.legs(size)]
+    risks, errors = (np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*legs, strict=True))
+    return risks, errors
 
 
 @eqx.filter_jit
-def _risks(problem: Problem, measures: Particles):
-    return jax.lax.map(lambda mu: problem.energy(problem.heads(mu)), measures)
+def _risk_and_error(problem: Problem, measures: Particles):
+    def one(mu):
+        heads = problem.heads(mu)
+        quarter = len(heads.points) // QUARTERS
+        parts = heads.points[: QUARTERS * quarter].reshape(QUARTERS, quarter, -1)
+        risks = (
+            jax.vmap(lambda points: problem.energy(Particles(heads.space, points)))(parts) if quarter else jnp.zeros(1)
+        )
+        return problem.energy(heads), jnp.std(risks, ddof=1) / QUARTERS**0.5 if quarter else jnp.full((), jnp.nan)
+
+    return jax.lax.map(one, measures)
 
 
 def _bounds(problem: Problem, mu: Particles) -> dict[str, Any]:
@@ -238,9 +282,7 @@ def figure(run: Run) -> Any:
     """The picture of a training run; what a killed run has not stored is computed now."""
     from measureflow.plotting import training_figure
 
-    stored = {
-        name: run.data[name].values for name in ("invariants", "splitting", "translation", "limit") if name in run.data
-    }
+    stored = {name: run.data[name].values for name in DRAWN if name in run.data}
     if "invariants" not in stored:
         found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
         stored = {name: values for name, (_, values) in found.items()}
