@@ -120,9 +120,7 @@ MUTANTS = [
         "empirical-rate-sees-pieces-and-intrinsic-dimension",
     ),
     # Events, rest points, rates and plateaus.
-    Mutant(
-        "flows/leg.py", "jnp.where(there, left, middle)", "jnp.where(there, middle, left)", "tests/flows/test_events.py"
-    ),
+    Mutant("flows/leg.py", "return events.with_(time,", "return events.with_(state.t,", "tests/flows/test_events.py"),
     Mutant(
         "flows/depth.py",
         "number + step * rate",
