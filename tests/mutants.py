@@ -143,12 +143,15 @@ MUTANTS = [
     Mutant("diagnostics/staircase.py", "(low + high) / 2)", "low)", "tests/diagnostics/test_staircase.py"),
     Mutant(
         "diagnostics/dendrogram.py",
-        "gaps[one] = width if 2 * tokens[other] >= tokens[one] else gaps[n + i]",
-        "gaps[one] = width",
+        "gaps[other] = width if 2 * tokens[one] >= tokens[other] else gaps[n + i]",
+        "gaps[other] = width",
         "tests/diagnostics/test_diagnostics.py",
     ),
     Mutant(
-        "diagnostics/dendrogram.py", "NEARBY * (min(", "2 * NEARBY * (min(", "tests/diagnostics/test_diagnostics.py"
+        "diagnostics/dendrogram.py",
+        " and self._apart(i, odds[i])",
+        "",
+        "tests/diagnostics/test_diagnostics.py",
     ),
     Mutant("flows/stepping.py", "weights[0] * k[0]", "weights[0] * k[0] / 2", "tests/flows/test_flow.py"),
     # Closed forms of long times.

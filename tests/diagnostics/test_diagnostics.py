@@ -70,6 +70,18 @@ def test_a_few_tokens_together_are_a_cluster_beside_others_and_two_are_not():
     assert count(np.concatenate([blobs(0.1), near[:2]])) == 3
 
 
+def test_a_token_outside_a_blob_does_not_end_it():
+    alone = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        blobs = np.repeat([[0.0, 0.0], [2.0, 0.0]], 20, axis=0) + 0.14 * rng.normal(size=(40, 2))
+        cloud = mf.Particles(mf.Euclidean(2), np.concatenate([blobs, [[0.0, 0.8]]]))
+        labels = mf.diagnostics.clusters(cloud).labels
+        alone.append(labels[-1] == -1 and (labels[:40] >= 0).all() and labels.max() == 1)
+    # The gap of a blob is that to the other one, three times its width and more; that to the token is less.
+    assert np.mean(alone) > 0.8
+
+
 def test_a_bridge_of_tokens_does_not_join_blobs():
     bridge = np.linspace([1.0, 0.0], [-0.5, 0.87], 12)[2:-2]
     cloud = np.concatenate([blobs(0.05), bridge])

@@ -23,8 +23,8 @@ START = np.array([0.0, 0.35, 1.05, 1.95, 2.9])
 LEVELS = np.array([0.2, 0.28, 0.44, 0.52, 1.0])
 PRINTED = np.array([0.0494, 0.3431, 0.4027, 1.4582])
 """Jumps at `beta` 400, found elsewhere by steps of limited displacement, to four digits."""
-PARTS = np.array([0.002, 0.1, 0.3, 0.5, 0.7, 0.9, 0.998])
-"""At these parts of a jump the time is told."""
+PARTS = np.array([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+"""At these parts of a jump the time is told; the first is more than what the tails of the kernel add at the start."""
 
 
 def jumps(beta: float) -> np.ndarray:
