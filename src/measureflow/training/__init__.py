@@ -1,4 +1,4 @@
-"""Training as a measure in motion: heads are particles, the risk is an energy."""
+"""Training as a measure in motion: heads and neurons are particles, the risk is an energy."""
 
 from measureflow import annotations, precision
 from measureflow.training import fixtures as fixtures
@@ -32,6 +32,7 @@ from measureflow.training.dynamics import step_limit as step_limit
 from measureflow.training.dynamics import stiffness as stiffness
 from measureflow.training.examining import Examination as Examination
 from measureflow.training.examining import examine as examine
+from measureflow.training.families import AbstractFamily as AbstractFamily
 from measureflow.training.heads import AbstractHeads as AbstractHeads
 from measureflow.training.heads import FullHeads as FullHeads
 from measureflow.training.heads import ScoreHeads as ScoreHeads
@@ -40,6 +41,12 @@ from measureflow.training.longtime import balance_drift as balance_drift
 from measureflow.training.longtime import confinement as confinement
 from measureflow.training.longtime import divergence_gap as divergence_gap
 from measureflow.training.longtime import kl_exponent as kl_exponent
+from measureflow.training.losses import AbstractLoss as AbstractLoss
+from measureflow.training.losses import CrossEntropy as CrossEntropy
+from measureflow.training.losses import Logistic as Logistic
+from measureflow.training.losses import Square as Square
+from measureflow.training.neurons import NeuronRisk as NeuronRisk
+from measureflow.training.neurons import Neurons as Neurons
 from measureflow.training.optimum import Optimum as Optimum
 from measureflow.training.optimum import frank_wolfe as frank_wolfe
 from measureflow.training.perturbation import critical_decay as critical_decay
@@ -49,6 +56,7 @@ from measureflow.training.perturbation import rest_point as rest_point
 from measureflow.training.perturbation import stability as stability
 from measureflow.training.responses import Response as Response
 from measureflow.training.responses import best_response as best_response
+from measureflow.training.risk import AbstractRisk as AbstractRisk
 from measureflow.training.risk import Baselines as Baselines
 from measureflow.training.risk import HeadRisk as HeadRisk
 from measureflow.training.risk import Ridge as Ridge

@@ -17,8 +17,9 @@ from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.spaces import AbstractSpace
+from measureflow.training.families import Theta
 from measureflow.training.glossary import notes
-from measureflow.training.heads import AbstractHeads, Theta
+from measureflow.training.heads import AbstractHeads
 from measureflow.training.landscape import block_radii
 from measureflow.training.responses import Response, best_response
 from measureflow.training.risk import HeadRisk

@@ -22,7 +22,7 @@ from measureflow.flows import AbstractSolver, Euler, Trajectory, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.training.dynamics import Descent, StochasticDescent
-from measureflow.training.heads import Theta
+from measureflow.training.families import Theta
 from measureflow.training.risk import HeadRisk
 
 

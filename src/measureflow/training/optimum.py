@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
 
 from measureflow import wording
 from measureflow.annotations import RandomKey
@@ -95,7 +94,7 @@ def frank_wolfe(
     while True:
         z = jnp.asarray(np.tensordot(weights, features, 1))
         value, residuals = float(risk.loss(z)), risk.residuals_of(z)
-        base, cotangents = value - float(jnp.vdot(residuals, z)), residuals @ risk.unembedding.T
+        base, cotangents = value - float(jnp.vdot(residuals, z)), risk.pulled(residuals)
         search = {"starts": starts, "steps": steps, "key": keys[len(history)]}
         response = respond(risk, cotangents, space, **search)
         lower = max(lower, base + response.bound)
@@ -159,15 +158,17 @@ def slide(risk: HeadRisk, space: AbstractSpace, atoms: Float[Array, "n D"], weig
     return jax.lax.scan(improve, start, None, length=steps)[0][0]
 
 
+@eqx.filter_jit
+def _judged(risk: HeadRisk, z: Array) -> tuple[Array, Array]:
+    return risk.loss(z), risk.residuals_of(z)
+
+
 def corrected(risk: HeadRisk, features: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The weights of given atoms that make the risk least: a convex problem on the simplex."""
-    shares, targets = np.asarray(risk.shares), np.asarray(risk.targets)
 
     def loss(w):
-        z = np.tensordot(w, features, 1)
-        residual = shares[..., None] * (softmax(z, -1) - targets)
-        value = np.sum(shares * (logsumexp(z, -1) - np.sum(targets * z, -1)))
-        return value, np.tensordot(features, residual, 3)
+        value, residuals = _judged(risk, jnp.asarray(np.tensordot(w, features, 1), features.dtype))
+        return float(value), np.tensordot(features, np.asarray(residuals), features.ndim - 1)
 
     simplex = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
     found = minimize(

@@ -25,8 +25,9 @@ from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import Euclidean
 from measureflow.training.dynamics import Descent, lanczos
+from measureflow.training.families import Theta
 from measureflow.training.glossary import notes
-from measureflow.training.heads import AbstractHeads, Theta
+from measureflow.training.heads import AbstractHeads
 from measureflow.training.risk import HeadRisk
 
 Operator = Callable[[Float[Array, "n D"]], Float[Array, "n D"]]

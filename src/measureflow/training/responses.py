@@ -18,7 +18,8 @@ from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace, Ball, Product
-from measureflow.training.heads import AbstractHeads, FullHeads, Theta, ValueHeads
+from measureflow.training.families import Theta
+from measureflow.training.heads import AbstractHeads, FullHeads, ValueHeads
 from measureflow.training.landscape import TURNS, Enclosure, block_radii, enclose, landscape
 from measureflow.training.risk import HeadRisk
 

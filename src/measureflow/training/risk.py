@@ -1,10 +1,11 @@
-"""The cross-entropy risk of a measure of heads, as an energy.
+"""Risks as energies: a convex loss of linear features of a measure, and the cross-entropy risk of heads as the first of them.
 
 A layer of heads with law `mu` has the logits `z = ∫ A x U dmu W_E` and the risk `R(mu) = E sum_t l(y_t, z_t)`, where `l` is the
 cross-entropy. Its first variation is `Psi(theta; mu) = E sum_t <phi_t(theta), softmax(z_t) - y_t>`, not shifted to mean zero.
 For `N` equal heads `N dR/dtheta_i = grad Psi(theta_i; mu)`. Work and memory are linear in the number of heads.
 """
 
+import abc
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scipy.special import xlogy
 
 from measureflow import checks
@@ -21,7 +22,9 @@ from measureflow.energies import AbstractEnergy
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.training import crowd
-from measureflow.training.heads import AbstractHeads, Theta
+from measureflow.training.families import Theta
+from measureflow.training.heads import AbstractHeads
+from measureflow.training.losses import AbstractLoss, CrossEntropy
 
 
 class Baselines(NamedTuple):
@@ -38,8 +41,70 @@ def entropy(counts: np.ndarray) -> float:
     return float(-xlogy(law, law).sum())
 
 
+class AbstractRisk(AbstractEnergy):
+    """A convex loss of linear features of a measure: `R(mu) = sum_s share_s l(z_s, y_s)` with `z = ∫ phi dmu`.
+
+    Convex in the measure, with the first variation `Psi(theta; mu) = sum_s share_s <phi_s(theta), l'(z_s, y_s)>`, not shifted to
+    mean zero. `shares` say how much each datum counts.
+    """
+
+    criterion: eqx.AbstractVar[AbstractLoss]
+    targets: eqx.AbstractVar[Float[Array, "*s V"]]
+    shares: eqx.AbstractVar[Float[Array, "*s"]]
+
+    @abc.abstractmethod
+    def features(self, theta: Theta) -> Float[Array, "*s V"]:
+        """The predictions of one particle."""
+
+    @abc.abstractmethod
+    def logits(self, mu: AbstractMeasure) -> Float[Array, "*s V"]:
+        """The average of the features over the measure: `z = ∫ phi dmu`."""
+
+    @abc.abstractmethod
+    def against(self, cotangents: Array, xs: Float[Array, "m D"]) -> Float[Array, " m"]:
+        """The pairing of what particles compute with given cotangents."""
+
+    @abc.abstractmethod
+    def draw(self, key: PRNGKeyArray, size: int) -> "AbstractRisk":
+        """The risk of a random batch of data, drawn with replacement; its expectation is this risk."""
+
+    def pulled(self, residuals: Float[Array, "*s V"]) -> Array:
+        """Residuals as cotangents of what particles compute; the same unless a fixed map follows the particles."""
+        return residuals
+
+    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The loss of the predictions of a measure."""
+        return self.loss(self.logits(mu))
+
+    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """What a particle would add to the risk: `Psi(theta; mu) = sum_s share_s <phi_s(theta), l'(z_s, y_s)>`."""
+        return self.against(self.cotangents(mu), xs)
+
+    def loss(self, logits: Float[Array, "*s V"]) -> Float[Array, ""]:
+        """The risk of given predictions."""
+        z = logits
+        return jnp.sum(self.shares.astype(z.dtype) * self.criterion(z, self.targets.astype(z.dtype)))
+
+    def floor(self) -> Float[Array, ""]:
+        """What no predictions can go below."""
+        return jnp.sum(self.shares * self.criterion.floor(self.targets))
+
+    def residuals(self, mu: AbstractMeasure) -> Float[Array, "*s V"]:
+        """The gradient of the loss in the predictions of a measure, with the share of each datum in the risk."""
+        return self.residuals_of(self.logits(mu))
+
+    def residuals_of(self, logits: Float[Array, "*s V"]) -> Float[Array, "*s V"]:
+        """The gradient of the loss in given predictions."""
+        z = logits
+        return self.shares.astype(z.dtype)[..., None] * self.criterion.residual(z, self.targets.astype(z.dtype))
+
+    def cotangents(self, mu: AbstractMeasure) -> Array:
+        """The residuals of a measure, pulled back to what particles compute."""
+        return self.pulled(self.residuals(mu))
+
+
 @final
-class HeadRisk(AbstractEnergy):
+class HeadRisk(AbstractRisk):
     """The cross-entropy of next-token prediction by one causal layer of heads with a fixed unembedding.
 
     - `tokens` `(S, T, d)`: embedded sequences, all equally likely.
@@ -55,6 +120,7 @@ class HeadRisk(AbstractEnergy):
     shares: Float[Array, "S T"]
     unembedding: Float[Array, "d V"]
     heads: AbstractHeads
+    criterion: CrossEntropy
 
     def __init__(
         self,
@@ -71,26 +137,10 @@ class HeadRisk(AbstractEnergy):
         self.unembedding = checks.floating(unembedding).astype(self.tokens.dtype)
         checks.shaped("unembedding", self.unembedding, (d, "V"), "It maps a vector of the size of a token to logits.")
         checks.finite("unembedding", self.unembedding)
-        self.targets = _targets(labels, (S, T), self.unembedding.shape[1], self.tokens.dtype)
+        self.criterion = CrossEntropy()
+        self.targets = self.criterion.targets(labels, (S, T), self.unembedding.shape[1], self.tokens.dtype)
         self.shares = _shares(mask, (S, T), reduction, self.tokens.dtype)
         self.heads = heads
-
-    def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
-        """The mean over sequences of the cross-entropy: `E sum_t (log sum_v e^{z_tv} - <y_t, z_t>)`."""
-        return self.loss(self.logits(mu))
-
-    def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
-        """What a head would add to the risk: `Psi(theta; mu) = E sum_t <phi_t(theta), softmax(z_t) - y_t>`."""
-        return self.against(self.cotangents(mu), xs)
-
-    def loss(self, logits: Float[Array, "S T V"]) -> Float[Array, ""]:
-        """The cross-entropy of given logits."""
-        cross = jax.nn.logsumexp(logits, axis=-1) - jnp.sum(self.targets.astype(logits.dtype) * logits, -1)
-        return jnp.sum(self.shares.astype(logits.dtype) * cross)
-
-    def floor(self) -> Float[Array, ""]:
-        """The entropy of the targets, which no logits can go below: zero if every label is certain."""
-        return -jnp.sum(self.shares * jnp.sum(jax.scipy.special.xlogy(self.targets, self.targets), -1))
 
     def baselines(self) -> Baselines:
         """What the labels tell without heads: `log V` and the entropy of their frequencies, times the positions that count."""
@@ -117,18 +167,8 @@ class HeadRisk(AbstractEnergy):
             mixed = mu.integrate(jax.vmap(lambda theta: jax.vmap(lambda x: self.heads.mix(theta, x))(tokens)))
         return jnp.matmul(mixed, self.unembedding.astype(mixed.dtype), precision=jax.lax.Precision.HIGHEST)
 
-    def residuals(self, mu: AbstractMeasure) -> Float[Array, "S T V"]:
-        """How far predictions are from the targets, `softmax(z) - y`, with the share of each position in the risk."""
-        return self.residuals_of(self.logits(mu))
-
-    def residuals_of(self, logits: Float[Array, "S T V"]) -> Float[Array, "S T V"]:
-        """The gradient of the loss in given logits."""
-        z = logits
-        return self.shares.astype(z.dtype)[..., None] * (jax.nn.softmax(z) - self.targets.astype(z.dtype))
-
-    def cotangents(self, mu: AbstractMeasure) -> Float[Array, "S T d"]:
+    def pulled(self, residuals: Float[Array, "S T V"]) -> Float[Array, "S T d"]:
         """The residuals pulled back by the unembedding."""
-        residuals = self.residuals(mu)
         return jnp.matmul(residuals, self.unembedding.astype(residuals.dtype).T, precision=jax.lax.Precision.HIGHEST)
 
     def against(self, cotangents: Float[Array, "S T d"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
@@ -197,32 +237,6 @@ def _tokens(tokens: Numbers, dim: int) -> Float[Array, "S T d"]:
     checks.shaped("tokens", array, ("S", "T", dim), "Sequences, positions, coordinates of a token.")
     checks.finite("tokens", array)
     return array
-
-
-def _targets(labels: Numbers, shape: tuple[int, int], vocabulary: int, dtype) -> Float[Array, "S T V"]:
-    labels = jnp.asarray(labels)
-    if jnp.issubdtype(labels.dtype, jnp.integer):
-        checks.shaped("labels", labels, shape, "There is one label for each position.")
-        _in_vocabulary(labels, vocabulary)
-        return jax.nn.one_hot(labels, vocabulary, dtype=dtype)
-    checks.shaped(
-        "labels", labels, (*shape, vocabulary), "Labels are integers, or a law over the vocabulary a position."
-    )
-    if checks.concrete(labels) and (
-        np.abs(np.asarray(labels).sum(-1) - 1).max() > 1e-6 or np.asarray(labels).min() < 0
-    ):
-        raise ValueError("`labels` given as laws must be non-negative and sum to one at every position.")
-    return labels.astype(dtype)
-
-
-def _in_vocabulary(labels: Int[Array, "S T"], vocabulary: int) -> None:
-    if checks.concrete(labels):
-        low, high = int(np.asarray(labels).min()), int(np.asarray(labels).max())
-        if low < 0 or high >= vocabulary:
-            raise ValueError(
-                f"`labels` must lie between 0 and {vocabulary - 1}, the vocabulary of `unembedding`; got "
-                f"{low if low < 0 else high}."
-            )
 
 
 def _shares(mask: Bool[ArrayLike, "S T"] | None, shape: tuple[int, int], reduction: str, dtype) -> Float[Array, "S T"]:

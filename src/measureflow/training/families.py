@@ -1,0 +1,98 @@
+"""Families of features: what the coordinates of a particle mean.
+
+A particle of training is a flat vector of parameters, a point of Euclidean space, so that a set of heads or neurons is a measure
+like any other. A family folds it into named blocks.
+"""
+
+import abc
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from measureflow import checks
+from measureflow.annotations import Number, RandomKey
+from measureflow.measures import Particles
+from measureflow.measures.cloud import as_key
+from measureflow.spaces import Ball, Euclidean, Product
+
+Theta = Float[Array, " D"]
+
+TINY = 1e-9
+"""The least radius of a ball of parameters."""
+
+
+class AbstractFamily(eqx.Module):
+    """How a flat vector of parameters is folded into blocks."""
+
+    dim: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the trained blocks, by name, in the order in which they lie in the vector."""
+
+    @abc.abstractmethod
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """Directions in which the parameters may move without changing what the particle computes."""
+
+    @abc.abstractmethod
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """Coordinates of a particle that no gauge direction changes."""
+
+    @property
+    def size(self) -> int:
+        """The number of parameters of one head."""
+        return sum(_count(shape) for shape in self.shapes.values())
+
+    @property
+    def space(self) -> Euclidean:
+        """Where the parameters live when nothing confines them."""
+        return Euclidean(self.size)
+
+    def unfold(self, theta: Theta) -> dict[str, Array]:
+        """The blocks of a parameter vector by name."""
+        blocks, start = {}, 0
+        for name, shape in self.shapes.items():
+            blocks[name] = theta[start : start + _count(shape)].reshape(shape)
+            start += _count(shape)
+        return blocks
+
+    def fold(self, blocks: Mapping[str, Array]) -> Theta:
+        """The parameter vector of blocks given by name; a block that is not given is zero."""
+        for name in blocks:
+            if name not in self.shapes:
+                raise ValueError(f"`{name}` is no block of these heads; they have {', '.join(self.shapes)}.")
+        dtype = jnp.result_type(*blocks.values())
+        parts = [jnp.asarray(blocks.get(name, jnp.zeros(s, dtype)), dtype) for name, s in self.shapes.items()]
+        return jnp.concatenate([part.ravel() for part in parts])
+
+    def by_block(self, **values: Number) -> Theta:
+        """A vector that has one value on each named block and zero on the others."""
+        given = {name: checks.floating(value) for name, value in values.items()}
+        return self.fold({name: jnp.full(self.shapes.get(name, ()), value) for name, value in given.items()})
+
+    def balls(self, **radii: float) -> Product:
+        """The compact set in which each block has at most a given Frobenius norm; every block needs a radius."""
+        if missing := [name for name in self.shapes if name not in radii]:
+            raise ValueError(f"`{missing[0]}` has no radius, so the set of heads would not be compact; give one.")
+        return Product(*(Ball(_count(shape), radii[name]) for name, shape in self.shapes.items()))
+
+    def hull(self, points: Float[Array, "n D"]) -> Product:
+        """The smallest balls, one a block, that hold given heads; a block that is zero has a radius of almost nothing."""
+        blocks = jax.vmap(self.unfold)(points)
+        norms = {name: jnp.linalg.norm(block.reshape(len(points), -1), axis=1).max() for name, block in blocks.items()}
+        return self.balls(**{name: max(float(norm), TINY) for name, norm in norms.items()})
+
+    def gaussian(self, n: int, scale: Number = 1.0, *, key: RandomKey) -> Particles:
+        """Independent heads with normal entries."""
+        return Particles(self.space, checks.floating(scale) * jax.random.normal(as_key(key), (n, self.size)))
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for side in shape:
+        count *= side
+    return count

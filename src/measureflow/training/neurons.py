@@ -1,0 +1,168 @@
+"""Two-layer networks: neurons as particles, `f(x) = ∫ a s(<w, x> + b) dmu(a, w, b)`.
+
+With `N` equal neurons `N dR/dtheta_i = grad Psi(theta_i; mu)`, so the gradient flow of the parameters in Euclidean space runs `N`
+times as slowly as that of the measure: `theta^E(N t) = theta^W(t)`. Work is linear in the number of neurons, memory too.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from measureflow import checks
+from measureflow.annotations import Numbers
+from measureflow.flows import precision
+from measureflow.measures import AbstractMeasure, Particles
+from measureflow.training.families import AbstractFamily, Theta
+from measureflow.training.losses import AbstractLoss, Square
+from measureflow.training.risk import AbstractRisk
+
+BLOCK = 2**24
+"""Activations that are held at once: 128 MiB in float64."""
+
+
+@final
+class Neurons(AbstractFamily):
+    """Neurons `a s(<w, x> + b)` on inputs of `dim` coordinates, with `outputs` numbers in `a`.
+
+    - `activation`: a function of one number.
+    - `output`: whether `a` is trained; otherwise it is one, and there is one output.
+    - `bias`: whether `b` is trained; otherwise it is zero.
+    """
+
+    dim: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True, default=1)
+    activation: Callable[[Array], Array] = eqx.field(static=True, default=jax.nn.relu)
+    output: bool = eqx.field(static=True, default=True)
+    bias: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        for name in ("dim", "outputs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}.")
+        if not self.output and self.outputs > 1:
+            raise ValueError(f"Neurons without a trained output have one number; got `outputs` {self.outputs}.")
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The blocks `output`, `weight` and `bias`, those that are trained."""
+        output = {"output": (self.outputs,)} if self.output else {}
+        return output | {"weight": (self.dim,)} | ({"bias": ()} if self.bias else {})
+
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """Where a trained output follows ReLU, `(-a, w, b)`: a factor of the input may be taken out. Otherwise none is known."""
+        if not self.output or self.activation is not jax.nn.relu:
+            return jnp.zeros((0, self.size), theta.dtype)
+        return (theta * self.by_block(**{name: -1.0 if name == "output" else 1.0 for name in self.shapes}))[None]
+
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """The parameters, with the length of the input moved to the output where that changes nothing."""
+        if not len(self.gauge(theta)):
+            return theta
+        blocks = self.unfold(theta)
+        length = jnp.sqrt(sum(jnp.sum(part**2) for name, part in blocks.items() if name != "output"))
+        safe = jnp.where(length > 0, length, 1.0)
+        return self.fold({name: part * length if name == "output" else part / safe for name, part in blocks.items()})
+
+    def active(self, points: Float[Array, "n D"], inputs: Float[Array, "S d"]) -> Float[Array, "S n"]:
+        """What neurons make of inputs before their outputs: `s(<w, x> + b)`."""
+        blocks = jax.vmap(self.unfold)(points)
+        shift = blocks["bias"][None] if self.bias else jnp.zeros((1, len(points)), points.dtype)
+        return self.activation(inputs @ blocks["weight"].T + shift)
+
+    def out(self, points: Float[Array, "n D"]) -> Float[Array, "n V"]:
+        """The outputs of neurons."""
+        return jax.vmap(self.unfold)(points)["output"] if self.output else jnp.ones((len(points), 1), points.dtype)
+
+
+@final
+class NeuronRisk(AbstractRisk):
+    """The risk of a two-layer network on data: the mean over the data of a convex loss of `f(x) = ∫ a s(<w, x> + b) dmu`.
+
+    - `inputs` `(S, d)`, `labels` as the loss takes them: numbers for `Square()`, signs for `Logistic()`, classes for
+      `CrossEntropy()`.
+    - `neurons`: what the parameters of a neuron mean.
+    - `reduction`: average over the data, or add them up.
+
+    >>> neurons = mf.training.Neurons(1)
+    >>> risk = mf.training.NeuronRisk([[1.0]], [1.0], neurons)  # one datum, and a relu(w) should be 1
+    >>> space = neurons.space
+    >>> ends = [mf.Particles(space, [[2.0, 0.5]]), mf.Particles(space, [[0.5, 2.0]])]
+    >>> [float(risk(mu)) for mu in ends]
+    [0.0, 0.0]
+    >>> float(risk(mf.Particles(space, [[1.25, 1.25]])))  # half way in space: the risk is not convex along geodesics
+    0.31640625
+    >>> float(risk(mf.Particles(space, [[2.0, 0.5], [0.5, 2.0]])))  # half of each: it is convex along mixtures
+    0.0
+    """
+
+    inputs: Float[Array, "S d"]
+    targets: Float[Array, "S V"]
+    shares: Float[Array, " S"]
+    neurons: Neurons
+    criterion: AbstractLoss
+
+    def __init__(
+        self,
+        inputs: Numbers,
+        labels: Numbers,
+        neurons: Neurons,
+        loss: AbstractLoss | None = None,
+        *,
+        reduction: str = "mean",
+    ):
+        self.inputs = checks.floating(inputs)
+        checks.shaped("inputs", self.inputs, ("S", neurons.dim), "Data, coordinates of an input.")
+        checks.finite("inputs", self.inputs)
+        if reduction not in ("sum", "mean"):
+            raise ValueError(f"`reduction` must be 'sum' or 'mean'; got {reduction!r}.")
+        count = len(self.inputs)
+        self.neurons, self.criterion = neurons, Square() if loss is None else loss
+        self.targets = self.criterion.targets(labels, (count,), neurons.outputs, self.inputs.dtype)
+        self.shares = jnp.full(count, 1.0 if reduction == "sum" else 1.0 / count, self.inputs.dtype)
+
+    def features(self, theta: Theta) -> Float[Array, "S V"]:
+        """What one neuron predicts: `phi(x; theta) = a s(<w, x> + b)`."""
+        points = theta[None]
+        return self.neurons.active(points, self.inputs.astype(theta.dtype)) * self.neurons.out(points)
+
+    def logits(self, mu: AbstractMeasure) -> Float[Array, "S V"]:
+        """The network: `f(x) = ∫ phi dmu`."""
+        inputs = self.inputs.astype(precision(mu))
+        if not isinstance(mu, Particles):
+            return mu.integrate(jax.vmap(self.features))
+        outputs = mu.weights[:, None] * self.neurons.out(mu.points)
+        predicted = lambda x: self.neurons.active(mu.points, x) @ outputs  # noqa: E731
+        if inputs.shape[0] * len(mu.points) <= BLOCK:
+            return predicted(inputs)
+        (blocks,) = _blocks(len(mu.points), inputs)
+        found = jax.lax.map(jax.checkpoint(predicted), blocks)
+        return found.reshape(-1, found.shape[-1])[: len(inputs)]
+
+    def against(self, cotangents: Float[Array, "S V"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
+        """The pairing of what neurons predict with given cotangents: `sum_s <a, c_s> s(<w, x_s> + b)`."""
+        inputs, outputs = self.inputs.astype(xs.dtype), self.neurons.out(xs)
+        pulled = lambda x, c: self.neurons.active(xs, x).T @ c  # noqa: E731
+        if inputs.shape[0] * len(xs) <= BLOCK:
+            return jnp.sum(pulled(inputs, cotangents) * outputs, -1)
+        add = jax.checkpoint(lambda total, pack: (total + pulled(*pack), None))
+        total, _ = jax.lax.scan(add, jnp.zeros_like(outputs), _blocks(len(xs), inputs, cotangents))
+        return jnp.sum(total * outputs, -1)
+
+    def draw(self, key: PRNGKeyArray, size: int) -> "NeuronRisk":
+        """The risk of a random batch of data, drawn with replacement; its expectation is this risk."""
+        count = len(self.inputs)
+        chosen = jax.random.randint(key, (size,), 0, count)
+        parts = (self.inputs[chosen], self.targets[chosen], self.shares[chosen] * (count / size))
+        return eqx.tree_at(lambda r: (r.inputs, r.targets, r.shares), self, parts)
+
+
+def _blocks(neurons: int, *arrays: Array) -> tuple[Array, ...]:
+    """Rows of data in blocks of which so many neurons can see one at a time; the last is filled up with zeros."""
+    count = len(arrays[0])
+    size = max(1, min(count, BLOCK // neurons))
+    filled = (jnp.pad(array, ((0, -count % size), (0, 0))) for array in arrays)
+    return tuple(array.reshape(-1, size, array.shape[1]) for array in filled)
