@@ -112,6 +112,15 @@ MUTANTS = [
         "self.shares[chosen]",
         "mean-field-gradient-is-n-times-head-gradient",
     ),
+    Mutant("training/losses.py", "return 2 * (z - y)", "return z - y", "tests/training/test_losses.py"),
+    Mutant("training/losses.py", "(v - jnp.sum(p * v, -1, keepdims=True))", "v", "tests/training/test_losses.py"),
+    Mutant("training/neurons.py", "mu.weights[:, None] * ", "", "tests/training/test_neurons.py"),
+    Mutant(
+        "training/neurons.py",
+        "self.shares[chosen] * (count / size)",
+        "self.shares[chosen]",
+        "tests/training/test_neurons.py",
+    ),
     Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
     Mutant(
         "transport/distances.py",

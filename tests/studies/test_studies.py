@@ -296,12 +296,14 @@ FALSE = Claim("One is two.", reference="nobody:25", where="section 2", name="a-c
 
 
 BUSY = {
+    "causal-top-eigenspace-decides-the-limit",
     "chaos-empirical-term-scales-like-inverse-root-n",
     "chaos-martingale-term-is-root-epsilon-and-survives-n",
     "empirical-wasserstein-rate-by-dimension",
     "entropic-cost-error-is-dimension-free",
     "noisy-fokker-planck-sign-as-published",
     "noisy-transition-is-a-jump-beyond-the-type-change",
+    "only-monte-carlo-rate-for-cross-entropy-as-published",
     "proved-optimality-of-finitely-many-heads",
     "strong-centres-stay-put-for-long-times",
 }
