@@ -108,19 +108,13 @@ MUTANTS = [
     Mutant("training/dynamics.py", "FACTOR = 2.0", "FACTOR = 1.0", "orbit-converges-to-the-stationary-set"),
     Mutant(
         "training/risk.py",
-        "self.shares[chosen] * (count / size)",
-        "self.shares[chosen]",
+        "shares[chosen] * (len(inputs) / size)",
+        "shares[chosen]",
         "mean-field-gradient-is-n-times-head-gradient",
     ),
     Mutant("training/losses.py", "return 2 * (z - y)", "return z - y", "tests/training/test_losses.py"),
     Mutant("training/losses.py", "(v - jnp.sum(p * v, -1, keepdims=True))", "v", "tests/training/test_losses.py"),
     Mutant("training/neurons.py", "mu.weights[:, None] * ", "", "tests/training/test_neurons.py"),
-    Mutant(
-        "training/neurons.py",
-        "self.shares[chosen] * (count / size)",
-        "self.shares[chosen]",
-        "tests/training/test_neurons.py",
-    ),
     Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
     Mutant(
         "transport/distances.py",

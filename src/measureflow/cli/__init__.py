@@ -49,9 +49,6 @@ def main(argv: list[str] | None = None) -> int:
             raise
         complain(str(error))
         return 1
-    except BrokenPipeError:  # whoever read our output has enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -63,9 +60,12 @@ def program() -> None:
     import gc
 
     gc.set_threshold(100_000, 20, 100)  # tracing makes much that stays
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        code = main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:  # whoever read our output has enough, as `head` does
+        code = 0
     os._exit(code)
 
 

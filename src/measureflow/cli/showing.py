@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from measureflow.wording import Report
 
 
-LATER = "measureflow.plotting", "xarray.backends.zarr", "measureflow.runs.report"
-"""Modules that commands need at their end."""
-
 PATIENCE, LONG = 2.0, 300.0
 """Seconds of one leg after which the bar tells its speed, and seconds left from which it tells what would help."""
 
@@ -110,8 +107,8 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool =
     from measureflow.runs.reading import Run
 
     console = Console()
-    # What pictures and tables need takes a second to load, which it can do while the first programs are compiled.
-    threading.Thread(target=lambda: [importlib.import_module(name) for name in LATER], daemon=True).start()
+    # Pictures take a second to load, which they can do while the first programs are compiled.
+    threading.Thread(target=importlib.import_module, args=("measureflow.plotting",), daemon=True).start()
     try:
         with Bar(console) as bar:
             run = work(bar.show)

@@ -117,7 +117,7 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
 
 @contextlib.contextmanager
 def _compiling_ahead(job: Job) -> Iterator[None]:
-    """Compile what the error estimate needs while legs are computed: an estimate over no time at all does nothing else."""
+    """Compile what the error estimate needs while legs are computed, by an estimate over no time at all, which takes no step."""
     if not job.verify:
         yield
         return

@@ -191,11 +191,9 @@ def bias_coefficient(risk: HeadRisk, mu: Particles) -> Float[Array, ""]:
     The risk is convex and smooth in the logits, so its bias falls like `1/N`, while it fluctuates like `N^{-1/2}`.
     """
     z = risk.logits(mu)
-    p = jax.nn.softmax(z)
 
     def spread(theta):
         d = risk.features(theta) - z
-        variance = jnp.sum(p * d**2, -1) - jnp.sum(p * d, -1) ** 2
-        return jnp.sum(risk.shares * variance) / 2
+        return jnp.sum(risk.shares * jnp.sum(d * risk.criterion.curved(z, risk.targets, d), -1)) / 2
 
     return mu.weights @ jax.lax.map(spread, mu.points, batch_size=256)

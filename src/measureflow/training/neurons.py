@@ -5,12 +5,12 @@ times as slowly as that of the measure: `theta^E(N t) = theta^W(t)`. Work is lin
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from measureflow import checks
 from measureflow.annotations import Numbers
@@ -152,12 +152,9 @@ class NeuronRisk(AbstractRisk):
         total, _ = jax.lax.scan(add, jnp.zeros_like(outputs), _blocks(len(xs), inputs, cotangents))
         return jnp.sum(total * outputs, -1)
 
-    def draw(self, key: PRNGKeyArray, size: int) -> "NeuronRisk":
-        """The risk of a random batch of data, drawn with replacement; its expectation is this risk."""
-        count = len(self.inputs)
-        chosen = jax.random.randint(key, (size,), 0, count)
-        parts = (self.inputs[chosen], self.targets[chosen], self.shares[chosen] * (count / size))
-        return eqx.tree_at(lambda r: (r.inputs, r.targets, r.shares), self, parts)
+    def data(self) -> tuple[Any, Any, Any]:
+        """Inputs with their targets."""
+        return self.inputs, self.targets, self.shares
 
 
 def _blocks(neurons: int, *arrays: Array) -> tuple[Array, ...]:

@@ -6,7 +6,7 @@ For `N` equal heads `N dR/dtheta_i = grad Psi(theta_i; mu)`. Work and memory are
 """
 
 import abc
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -41,6 +41,9 @@ def entropy(counts: np.ndarray) -> float:
     return float(-xlogy(law, law).sum())
 
 
+Risk = TypeVar("Risk", bound="AbstractRisk")
+
+
 class AbstractRisk(AbstractEnergy):
     """A convex loss of linear features of a measure: `R(mu) = sum_s share_s l(z_s, y_s)` with `z = ∫ phi dmu`.
 
@@ -65,8 +68,15 @@ class AbstractRisk(AbstractEnergy):
         """The pairing of what particles compute with given cotangents."""
 
     @abc.abstractmethod
-    def draw(self, key: PRNGKeyArray, size: int) -> "AbstractRisk":
+    def data(self) -> tuple[Any, Any, Any]:
+        """What there is of each datum: its input, its target and its share."""
+
+    def draw(self: Risk, key: PRNGKeyArray, size: int) -> Risk:
         """The risk of a random batch of data, drawn with replacement; its expectation is this risk."""
+        inputs, targets, shares = self.data()
+        chosen = jax.random.randint(key, (size,), 0, len(inputs))
+        batch = inputs[chosen], targets[chosen], shares[chosen] * (len(inputs) / size)
+        return eqx.tree_at(lambda risk: risk.data(), self, batch)
 
     def pulled(self, residuals: Float[Array, "*s V"]) -> Array:
         """Residuals as cotangents of what particles compute; the same unless a fixed map follows the particles."""
@@ -190,12 +200,9 @@ class HeadRisk(AbstractRisk):
 
         return jax.vmap(one)(self.tokens.astype(theta.dtype), cotangents).sum(0)
 
-    def draw(self, key: PRNGKeyArray, size: int) -> "HeadRisk":
-        """The risk of a random batch of sequences, drawn with replacement; its expectation is this risk."""
-        count = len(self.tokens)
-        chosen = jax.random.randint(key, (size,), 0, count)
-        parts = (self.tokens[chosen], self.targets[chosen], self.shares[chosen] * (count / size))
-        return eqx.tree_at(lambda r: (r.tokens, r.targets, r.shares), self, parts)
+    def data(self) -> tuple[Any, Any, Any]:
+        """The sequences."""
+        return self.tokens, self.targets, self.shares
 
     def with_heads(self, heads: AbstractHeads) -> "HeadRisk":
         """The same data with another family of heads."""

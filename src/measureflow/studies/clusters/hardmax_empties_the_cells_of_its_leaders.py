@@ -23,7 +23,7 @@ LEADERS = 7
 
 
 def leaders(rng: np.random.Generator) -> np.ndarray:
-    """Angles of leaders with gaps of a fifth to two fifths of half a turn, and the whole turn filled."""
+    """Angles of leaders all around, with gaps between a thirteenth and a quarter of a turn."""
     gaps = rng.uniform(1.0, 2.0, LEADERS)
     return rng.uniform(0, 2 * np.pi) + np.cumsum(2 * np.pi * gaps / gaps.sum())
 

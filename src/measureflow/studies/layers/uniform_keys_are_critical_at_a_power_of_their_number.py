@@ -66,13 +66,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     return CLAIM.judge(
         at_most("share at γ = 3, over that for a quarter of the tokens", 0.5, (means[1:] / means[:-1]).max()),
         at_least(f"share at equal angles of overlap 1/2, {lengths[-1]} tokens", 0.9, kept),
-        # Five standard errors: a true mean of clouds, which are independent, is beyond with probability 1e-3 for eight of them.
+        # Eight standard errors: by Student's law the mean of eight clouds is beyond with probability 1e-4, of sixteen with 1e-6.
         # Exact up to parts of order 1/n beside that, which matter where the error is as small.
         equal(
             "share at γ = 3 over that of Poisson neighbours",
             np.ones(len(lengths)),
             means / beside,
-            [5 * one.error / law + 5 / n for one, law, n in zip(drowned, beside, lengths, strict=True)],
+            [8 * one.error / law + 5 / n for one, law, n in zip(drowned, beside, lengths, strict=True)],
         ),
         *(
             equal(f"share at β = c n^{{2/{d - 1}}}, d = {d}", law[d], [one.mean for one in found[d]], _within(found[d]))
@@ -83,8 +83,8 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 
 
 def _within(found: list[Share]) -> list[float]:
-    """Five standard errors, and what the finite number of tokens changes."""
-    return [5 * one.error + 5 / CRITICAL for one in found]
+    """Eight standard errors, and what the finite number of tokens changes."""
+    return [8 * one.error + 5 / CRITICAL for one in found]
 
 
 def draw(data: tuple) -> Figure:
