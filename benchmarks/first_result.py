@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-COMMAND = "import sys; from measureflow.cli import main; sys.exit(main(sys.argv[1:]))"
+COMMAND = "from measureflow.cli import program; program()"
 
 SWEEP = """
 import time, jax, jax.numpy as jnp
