@@ -86,7 +86,7 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
         "optimal",
         "log V",
         "H_tr: how Ψ curves when all heads move",
-        "offending head: of least Ψ",
+        "offender: of least Ψ",
     ):
         assert word in printed
     assert "H_tr = H + K" not in printed

@@ -11,8 +11,7 @@ import pytest
 import measureflow as mf
 from measureflow import training
 from measureflow.training import fixtures
-from measureflow.training.landscape import TURNS, enclose, landscape
-from measureflow.training.responses import _head
+from measureflow.training.landscape import TURNS, enclose
 
 RISK = fixtures.f1()
 BALLS = RISK.heads.balls(query=2.0, key=2.0, value=1.0, output=1.0)
@@ -32,7 +31,7 @@ def problem(name):
     risk, space = (SCORES, SCORES.heads.balls(scores=3.0)) if name == "scores" else plane(int(name[-1]))
     mu = mf.Particles.iid(space, 3, key=1)
     cotangents = eqx.filter_jit(risk.cotangents)(mu)
-    return risk, space, cotangents, landscape(risk, cotangents, space)
+    return risk, space, cotangents, risk.landscape(cotangents, risk.heads.radii(space))
 
 
 PROBLEMS = ["scores", "full, d_k = 1", "full, d_k = 2"]
@@ -44,9 +43,9 @@ def test_the_best_response_to_zero_heads():
     assert response.value == pytest.approx(-1.573700, abs=1e-6)
     assert response.proof == "heuristic-LMO"
     assert response.bound == response.value
-    BALLS.check(response.head[None])
-    assert RISK.variation(ZERO, response.head[None])[0] == pytest.approx(response.value, abs=1e-13)
-    blocks = RISK.heads.unfold(response.head)
+    BALLS.check(response.particle[None])
+    assert RISK.variation(ZERO, response.particle[None])[0] == pytest.approx(response.value, abs=1e-13)
+    blocks = RISK.heads.unfold(response.particle)
     assert np.linalg.matrix_rank(blocks["value"] @ blocks["output"]) == 1
 
 
@@ -66,7 +65,7 @@ def test_heights_are_those_of_heads_in_the_set(name):
     @jax.vmap
     def both(normal):
         point = heights.project(normal)
-        head = _head(risk.heads, space, point)
+        head = risk.located(point, risk.heads.radii(space))
         if name == "scores":
             return head, heights.height(point), -risk.against(cotangents, head[None])[0]
         return head, heights.height(point), 1.5**2 * jnp.linalg.norm(risk.outer_against(cotangents, head), 2)
@@ -120,7 +119,7 @@ def test_frozen_scores_have_a_closed_form():
     response = training.best_response(risk, mu, space)
     assert response.proof == "proved-LMO"
     assert response.bound == response.value
-    assert response.value == pytest.approx(-1.3 * 0.7 * np.linalg.norm(risk.outer(mu, response.head), 2), abs=1e-14)
+    assert response.value == pytest.approx(-1.3 * 0.7 * np.linalg.norm(risk.outer(mu, response.particle), 2), abs=1e-14)
     # A search that does not know the closed form: one ball for all parameters has it too, at equal shares of the radius.
     shared = mf.Ball(heads.size, 1.1)
     searched = training.best_response(risk, mu, shared, starts=4, steps=300)
@@ -168,13 +167,13 @@ def test_a_limit_on_boxes_leaves_a_bound_that_holds():
 
 def test_branching_finds_what_a_poor_search_misses():
     mu, space, response = proof()
-    heights = landscape(SCORES, SCORES.cotangents(mu), space)
+    heights = SCORES.landscape(SCORES.cotangents(mu), SCORES.heads.radii(space))
     found = enclose(heights, -1e3, 1e-3, 10**6)
     assert -found.upper <= response.value
     assert found.value == pytest.approx(-response.value, abs=1e-3)
     poor = training.best_response(SCORES, mu, space, prove=1e-3, starts=1, steps=1)
     assert poor.value - poor.bound <= 1.001e-3
-    assert SCORES.variation(mu, poor.head[None])[0] == pytest.approx(poor.value, abs=1e-13)
+    assert SCORES.variation(mu, poor.particle[None])[0] == pytest.approx(poor.value, abs=1e-13)
 
 
 def test_certificates_use_the_proved_bound():

@@ -47,7 +47,7 @@ def test_a_bound_that_says_nothing_is_called_that_with_a_remedy(useless):
     rows = dict(useless.report.rows)
     assert rows["gap"].startswith("no useful lower bound was found; to get one, train on")
     assert "--rounds 20" in rows["gap"]
-    assert rows["lower bound of the risk"].startswith("0, the entropy of the targets")
+    assert rows["lower bound of the risk"].startswith("0, the floor of the loss")
     assert repr(useless) == f"not optimal: no useful lower bound was found for the risk {useless.risk:.4g}"
 
 
@@ -65,9 +65,9 @@ def test_rounding_is_shown_as_zero(useless):
     rows = dict(noisy.report.rows)
     assert rows["gap"].startswith("at most 0, among heads of the set (heuristic-LMO)")
     assert rows["spread of Ψ on the heads"] == rows["dissipation"] == "0"
-    assert rows["offending head"].endswith(", 0 on average over the heads")
-    assert rows["offending head"].startswith("Ψ is ")
-    alike = dict(noisy._replace(least=-3e-17).report.rows)["offending head"]
+    assert rows["offender"].endswith(", 0 on average over the heads")
+    assert rows["offender"].startswith("Ψ is ")
+    alike = dict(noisy._replace(least=-3e-17).report.rows)["offender"]
     assert alike.startswith("none, the best one is no better: Ψ is 0 there")
     still = Stability("marginal", 6e-17, np.zeros((1, 2)), np.array([-3e-17, 1.0]), np.array([2e-17, 2.0]), 1)
     assert repr(still) == "marginal: smallest eigenvalue 0 of H; neither growth nor decay to first order"
@@ -81,7 +81,7 @@ def test_an_examination_is_one_line_in_a_shell_and_a_table_in_a_notebook(at_rest
     assert repr(at_rest).endswith("of risk 4.867 (heuristic-LMO)")
     assert repr(at_rest.stability) == stable
     shown = at_rest._repr_html_()
-    for word in ("H", "H_tr", "Ψ", "gauge", "offending head", "gap", "dissipation"):
+    for word in ("H", "H_tr", "Ψ", "gauge", "offender", "gap", "dissipation"):
         assert f"<summary><b>{word}</b>: {GLOSSARY[word].line}</summary>" in shown
     for part in (
         "<td>at rest</td><td>yes",

@@ -37,7 +37,7 @@ def test_accuracy_counts_the_positions_whose_label_is_likeliest():
     risk = TEXT.windows()
     hits = np.argmax(np.asarray(risk.logits(MU)), -1) == np.argmax(np.asarray(risk.targets), -1)
     assert 0 < hits.mean() < 1
-    assert float(risk.accuracy(MU)) == pytest.approx(hits.mean(), rel=1e-14)
+    assert float(risk.judged(MU)) == pytest.approx(hits.mean(), rel=1e-14)
 
 
 def test_what_is_held_out_is_the_end_and_is_not_drawn():

@@ -2,6 +2,7 @@
 
 from measureflow import annotations
 from measureflow.energies.base import AbstractEnergy as AbstractEnergy
+from measureflow.energies.base import EnergySum as EnergySum
 from measureflow.energies.base import GradientFlow as GradientFlow
 from measureflow.energies.formula import Energy as Energy
 from measureflow.energies.gaussian import ScoreEnergy as ScoreEnergy

@@ -5,7 +5,7 @@ from typing import final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks, precision
 from measureflow.annotations import Number
@@ -30,6 +30,10 @@ class AbstractEnergy(eqx.Module):
 
         It is fixed up to a constant: `d/de E(mu + e (nu - mu)) = ∫ variation d(nu - mu)` at `e = 0`.
         """
+
+    def draw(self, key: PRNGKeyArray, size: int) -> "AbstractEnergy":
+        """The energy on so many random data, with this energy as its mean; an energy without data is itself."""
+        return self
 
     @property
     def label(self) -> str:
@@ -67,6 +71,10 @@ class EnergySum(AbstractEnergy):
         first, *rest = (term.variation(mu, xs) for term in self.terms)
         return sum(rest, start=first)
 
+    def draw(self, key: PRNGKeyArray, size: int) -> AbstractEnergy:
+        """Draw the data of each term."""
+        return EnergySum(tuple(term.draw(key, size) for term in self.terms))
+
 
 @final
 class ScaledEnergy(AbstractEnergy):
@@ -83,6 +91,10 @@ class ScaledEnergy(AbstractEnergy):
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Multiply the variation by the factor."""
         return self.factor.astype(xs.dtype) * self.energy.variation(mu, xs)
+
+    def draw(self, key: PRNGKeyArray, size: int) -> AbstractEnergy:
+        """Draw the data of the energy."""
+        return ScaledEnergy(self.energy.draw(key, size), self.factor)
 
 
 @final

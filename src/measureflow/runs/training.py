@@ -111,7 +111,7 @@ class TrainingJob(Job):
         problem, final = self.problem, self.problem.heads(state.mu)
         state.stats |= _bounds(problem, final) | worth(problem, self.config, final)
         state.stats |= _sample(problem.source, final, self.config.seed)
-        ends = [jax.vmap(problem.risk.heads.invariants)(mu.points) for mu in (problem.heads(self.flow.start), final)]
+        ends = [jax.vmap(problem.risk.family.invariants)(mu.points) for mu in (problem.heads(self.flow.start), final)]
         found: Beside = {
             "invariants": (("end", "token", "invariant"), np.stack([np.asarray(end) for end in ends])),
             "splitting": (("apart",), np.asarray(ritz_values(splitting, problem.energy, final))),
@@ -160,7 +160,7 @@ def built(config: HeadTraining) -> tuple[Problem, Flow[Particles]]:
         "adam": lambda: Adam(descent, config.memory, 10 * config.memory),
     }.get(config.optimiser, lambda: descent)()
     parts = PARTS.get(config.optimiser, 1)
-    heads = in_float64(lambda: risk.heads.gaussian(config.heads, config.scale, key=config.seed))
+    heads = in_float64(lambda: risk.family.gaussian(config.heads, config.scale, key=config.seed))
     solver = Adaptive(1e-6, 1e-8) if config.optimiser == "flow" else Euler(config.step)
     noise = langevin(config.beta) if config.optimiser == "langevin" else None
     start = heads if parts == 1 else extended(heads, parts - 1)
@@ -246,17 +246,17 @@ def _risk_and_error(problem: Problem, measures: Particles):
 
 def _bounds(problem: Problem, mu: Particles) -> dict[str, Any]:
     """The gap among heads no larger than these, from a quick search."""
-    found = duality_gap(problem.risk, mu, problem.risk.heads.hull(mu.points), starts=8, steps=30)
+    found = duality_gap(problem.risk, mu, problem.risk.family.hull(mu.points), starts=8, steps=30)
     return {name: getattr(found, name) for name in ("risk", "gap", "floor", "proof")}
 
 
 def worth(problem: Problem, config: HeadTraining, mu: Particles) -> dict[str, Any]:
     """What to hold against the risk: baselines, hits, and for a text what was held out."""
-    found: dict[str, Any] = {"accuracy": float(problem.risk.accuracy(mu))}
+    found: dict[str, Any] = {"accuracy": float(problem.risk.judged(mu))}
     found |= {name: value for name, value in problem.source.baselines()._asdict().items() if value is not None}
     unseen = problem.source.held_out(config.windows) if isinstance(problem.source, Text) else None
     if unseen is not None:
-        found |= {"held_out_risk": float(unseen(mu)), "held_out_accuracy": float(unseen.accuracy(mu))}
+        found |= {"held_out_risk": float(unseen(mu)), "held_out_accuracy": float(unseen.judged(mu))}
     return found
 
 

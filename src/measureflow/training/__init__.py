@@ -2,6 +2,7 @@
 
 from measureflow import annotations, precision
 from measureflow.training import fixtures as fixtures
+from measureflow.training.attention import HeadRisk as HeadRisk
 from measureflow.training.certificates import Certificate as Certificate
 from measureflow.training.certificates import certify as certify
 from measureflow.training.certificates import dissipation as dissipation
@@ -56,9 +57,9 @@ from measureflow.training.perturbation import rest_point as rest_point
 from measureflow.training.perturbation import stability as stability
 from measureflow.training.responses import Response as Response
 from measureflow.training.responses import best_response as best_response
+from measureflow.training.risk import AbstractObjective as AbstractObjective
 from measureflow.training.risk import AbstractRisk as AbstractRisk
 from measureflow.training.risk import Baselines as Baselines
-from measureflow.training.risk import HeadRisk as HeadRisk
 from measureflow.training.risk import Ridge as Ridge
 from measureflow.training.thermal import free_energy as free_energy
 from measureflow.training.thermal import self_consistency as self_consistency

@@ -23,7 +23,7 @@ from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.training.dynamics import Descent, StochasticDescent
 from measureflow.training.families import Theta
-from measureflow.training.risk import HeadRisk
+from measureflow.training.risk import AbstractRisk
 
 
 class Errors(NamedTuple):
@@ -136,19 +136,16 @@ def sample_error(
     key: RandomKey = 0,
 ) -> Errors:
     """The error of the samples: stochastic against full descent with the same step, averaged over seeds."""
-    risk = field.energy
-    if not isinstance(risk, HeadRisk):
-        raise ValueError(f"`field` must descend a HeadRisk, whose data can be drawn; got {type(risk).__name__}.")
     keys = jax.random.split(as_key(key), seeds)
-    return _sampled(field, risk, mu, jnp.asarray(times), jnp.asarray(step), keys, batch)
+    return _sampled(field, mu, jnp.asarray(times), jnp.asarray(step), keys, batch)
 
 
 @eqx.filter_jit
-def _sampled(field: Descent, risk: HeadRisk, mu: Particles, times, step, keys, batch: int) -> Errors:
+def _sampled(field: Descent, mu: Particles, times, step, keys, batch: int) -> Errors:
     full = evolve(field, mu, times, Euler(step))
 
     def run(key):
-        noisy = StochasticDescent(risk, key, step, batch, field.profile, factor=field.factor)
+        noisy = StochasticDescent(field.energy, key, step, batch, field.profile, factor=field.factor)
         found = difference(field, evolve(noisy, mu, times, Euler(step)), full)
         return found._replace(heads=found.heads**2)
 
@@ -185,7 +182,7 @@ def budget(heads: dict[int, float], steps: dict[float, float], samples: dict[flo
     return Budget(constant(heads, -0.5), constant(steps, 1.0), constant(samples, 0.5))
 
 
-def bias_coefficient(risk: HeadRisk, mu: Particles) -> Float[Array, ""]:
+def bias_coefficient(risk: AbstractRisk, mu: Particles) -> Float[Array, ""]:
     """What `N (E R(mu_N) - R(mu))` tends to for `N` heads drawn from `mu`: `E sum_t tr(S(p_t) Cov(phi_t)) / 2`.
 
     The risk is convex and smooth in the logits, so its bias falls like `1/N`, while it fluctuates like `N^{-1/2}`.

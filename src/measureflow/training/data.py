@@ -20,8 +20,10 @@ from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.training import crowd
+from measureflow.training.attention import HeadRisk
 from measureflow.training.heads import AbstractHeads
-from measureflow.training.risk import Baselines, HeadRisk, entropy
+from measureflow.training.losses import entropy
+from measureflow.training.risk import Baselines
 
 
 @final

@@ -18,7 +18,7 @@ from measureflow.energies import AbstractEnergy
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure
 from measureflow.spaces import Euclidean
-from measureflow.training.risk import HeadRisk
+from measureflow.training.attention import HeadRisk
 
 
 @final

@@ -1,4 +1,4 @@
-"""Heads on the examination table: rest, stability and optimality together, as a table whose words are explained."""
+"""Particles on the examination table: rest, stability and optimality together, as a table whose words are explained."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,9 +10,8 @@ from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.spaces import AbstractSpace
 from measureflow.training.certificates import STATIONARY, Certificate, dissipation, duality_gap, raised, ridge_criterion
+from measureflow.training.families import AbstractFamily
 from measureflow.training.glossary import notes
-from measureflow.training.heads import AbstractHeads, FullHeads
-from measureflow.training.landscape import block_radii
 from measureflow.training.optimum import Optimum, frank_wolfe
 from measureflow.training.perturbation import (
     Stability,
@@ -23,15 +22,15 @@ from measureflow.training.perturbation import (
     stability,
     translation,
 )
-from measureflow.training.risk import HeadRisk, Ridge
+from measureflow.training.risk import AbstractRisk, Ridge
 
 
 class Examination(NamedTuple):
-    """All that is known of a measure of heads.
+    """All that is known of a measure of particles.
 
-    `dissipation` is that of the energy that is descended, the risk and perhaps weight decay. Heads at rest have a `stability`;
+    `dissipation` is that of what is descended, the risk and perhaps weight decay. Particles at rest have a `stability`;
     of others there are only `spectra`, of `H` and of `H_tr`. `optimum` is what Frank-Wolfe found, if it was asked; `balance` is
-    the largest singular value of `G` and the weight decay, if there is one to balance it.
+    the largest `-Psi` of unit particles, for heads the largest singular value of `G`, and the weight decay that balances it.
     """
 
     certificate: Certificate
@@ -46,7 +45,7 @@ class Examination(NamedTuple):
         """What is known in rows, with its words explained."""
         found = self.certificate
         gauge, G = ("gauge",) if self.stability else (), ("G",) if self.balance else ()
-        words = ("risk", "dissipation", "H", "H_tr", *gauge, "Ψ", "gap", "offending head", found.proof, *G)
+        words = ("risk", "dissipation", "H", "H_tr", *gauge, "Ψ", "gap", "offender", found.proof, *G)
         risk = ("risk", wording.number(found.risk, found.rounding, ".8g"))
         return wording.Report((risk, *self._rest(), *found.rows(), *self._search()), notes(*words))
 
@@ -62,7 +61,7 @@ class Examination(NamedTuple):
             yield "Frank-Wolfe", repr(self.optimum)
         if self.balance is not None:
             largest, decay = self.balance
-            yield "largest singular value of G", f"{largest:.6g}, optimal for the decay {decay:g} if equal"
+            yield "largest -Ψ of unit factors", f"{largest:.6g}, optimal for the decay {decay:g} if equal"
 
     def __repr__(self) -> str:
         if self.stability is not None:
@@ -77,7 +76,7 @@ class Examination(NamedTuple):
 
 
 def examine(
-    risk: HeadRisk,
+    risk: AbstractRisk,
     mu: Particles,
     space: AbstractSpace | None = None,
     *,
@@ -87,33 +86,33 @@ def examine(
     starts: int = 64,
     steps: int = 150,
 ) -> Examination:
-    """Whether heads are at rest, what happens when they are moved a little, and how far from optimal they can be.
+    """Whether particles are at rest, what happens when they are moved a little, and how far from optimal they can be.
 
-    - `space`: the compact set in which heads are compared; the balls that just hold them unless given.
-    - `decay`: weight decay on all blocks, under which heads may be at rest; the gap is that of the risk alone.
+    - `space`: the compact set in which particles are compared; the balls that just hold them unless given.
+    - `decay`: weight decay on all blocks, under which particles may be at rest; the gap is that of the risk alone.
     - `rounds`: of Frank-Wolfe, which often finds a better lower bound of the risk; none unless given.
     - `prove`, `starts` and `steps` go to `best_response`.
     """
-    space = risk.heads.hull(mu.points) if space is None else space
+    space = risk.family.hull(mu.points) if space is None else space
     energy = risk + Ridge(decay) if decay else risk
     search = {"prove": prove, "starts": starts, "steps": steps}
     found = duality_gap(risk, mu, space, **search)
     optimum = frank_wolfe(risk, space, iterations=rounds, **search) if rounds else None
     if optimum is not None:
         found = raised(found, optimum.lower_bound)
-    lost, still = float(dissipation(energy, mu)), _stability(energy, risk.heads, mu, found.risk)
+    lost, still = float(dissipation(energy, mu)), _stability(energy, risk.family, mu, found.risk)
     spectra = _spectra(energy, mu) if still is None else (still.splitting, still.translation)
-    balance = (_largest(risk, mu, space), decay) if decay and isinstance(risk.heads, FullHeads) else None
+    balance = (_largest(risk, mu, space), decay) if decay and risk.family.factors else None
     return Examination(found, lost, still, spectra, optimum, balance)
 
 
-def _stability(energy: AbstractEnergy, heads: AbstractHeads, mu: Particles, risk: float) -> Stability | None:
-    """The verdict on heads that are at rest."""
+def _stability(energy: AbstractEnergy, family: AbstractFamily, mu: Particles, risk: float) -> Stability | None:
+    """The verdict on particles that are at rest."""
     least = STATIONARY * (1 + abs(risk))
     if float(dissipation(energy, mu)) > least:
         return None
-    # No head has a larger gradient at that dissipation.
-    return stability(energy, heads, mu, stationary=(least / float(mu.weights.min())) ** 0.5)
+    # No particle has a larger gradient at that dissipation.
+    return stability(energy, family, mu, stationary=(least / float(mu.weights.min())) ** 0.5)
 
 
 def _spectra(energy: AbstractEnergy, mu: Particles) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +120,8 @@ def _spectra(energy: AbstractEnergy, mu: Particles) -> tuple[np.ndarray, np.ndar
     return apart, together
 
 
-def _largest(risk: HeadRisk, mu: Particles, space: AbstractSpace) -> float:
-    """The largest singular value of `G` for scores in the larger of the balls of queries and keys."""
-    radii = block_radii(risk.heads, space)
-    return -ridge_criterion(risk, mu, float(max(radii["query"], radii["key"])), starts=64).value
+def _largest(risk: AbstractRisk, mu: Particles, space: AbstractSpace) -> float:
+    """The largest `-Psi` of unit particles, whose other blocks are in the largest of their balls."""
+    scaled = sum(risk.family.factors, start=())
+    others = [float(radius) for name, radius in risk.family.radii(space).items() if name not in scaled]
+    return -ridge_criterion(risk, mu, max(others, default=1.0), starts=64).value

@@ -16,9 +16,11 @@ from measureflow import checks
 from measureflow.annotations import Number, RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
-from measureflow.spaces import Ball, Euclidean, Product
+from measureflow.spaces import AbstractSpace, Ball, Euclidean, Product
 
 Theta = Float[Array, " D"]
+ByBlock = Mapping[str, Float[Array, ""]]
+"""One number for each block, such as a radius or a decay."""
 
 TINY = 1e-9
 """The least radius of a ball of parameters."""
@@ -43,8 +45,27 @@ class AbstractFamily(eqx.Module):
         """Coordinates of a particle that no gauge direction changes."""
 
     @property
+    def noun(self) -> str:
+        """What its particles are called, in the plural."""
+        return "particles"
+
+    @property
+    def linear(self) -> tuple[str, ...]:
+        """Blocks in which the features are linear and whose best values, the others given, have a closed form: outputs."""
+        return ()
+
+    @property
+    def factors(self) -> tuple[tuple[str, ...], ...]:
+        """Neighbouring groups of blocks; scaling one of them by a positive number scales the features by it."""
+        return ()
+
+    def balance(self, theta: Theta) -> tuple[Array, ...]:
+        """What gradient flow conserves for each particle, because of its gauge; nothing unless a family says more."""
+        return ()
+
+    @property
     def size(self) -> int:
-        """The number of parameters of one head."""
+        """The number of parameters of one particle."""
         return sum(_count(shape) for shape in self.shapes.values())
 
     @property
@@ -64,7 +85,7 @@ class AbstractFamily(eqx.Module):
         """The parameter vector of blocks given by name; a block that is not given is zero."""
         for name in blocks:
             if name not in self.shapes:
-                raise ValueError(f"`{name}` is no block of these heads; they have {', '.join(self.shapes)}.")
+                raise ValueError(f"`{name}` is no block of {type(self).__name__}; they have {', '.join(self.shapes)}.")
         dtype = jnp.result_type(*blocks.values())
         parts = [jnp.asarray(blocks.get(name, jnp.zeros(s, dtype)), dtype) for name, s in self.shapes.items()]
         return jnp.concatenate([part.ravel() for part in parts])
@@ -77,17 +98,32 @@ class AbstractFamily(eqx.Module):
     def balls(self, **radii: float) -> Product:
         """The compact set in which each block has at most a given Frobenius norm; every block needs a radius."""
         if missing := [name for name in self.shapes if name not in radii]:
-            raise ValueError(f"`{missing[0]}` has no radius, so the set of heads would not be compact; give one.")
+            raise ValueError(f"`{missing[0]}` has no radius, so the set of particles would not be compact; give one.")
         return Product(*(Ball(_count(shape), radii[name]) for name, shape in self.shapes.items()))
 
     def hull(self, points: Float[Array, "n D"]) -> Product:
-        """The smallest balls, one a block, that hold given heads; a block that is zero has a radius of almost nothing."""
+        """The smallest balls, one a block, that hold given particles; a block that is zero has a radius of almost nothing."""
         blocks = jax.vmap(self.unfold)(points)
         norms = {name: jnp.linalg.norm(block.reshape(len(points), -1), axis=1).max() for name, block in blocks.items()}
         return self.balls(**{name: max(float(norm), TINY) for name, norm in norms.items()})
 
+    def radii(self, space: AbstractSpace) -> dict[str, Float[Array, ""]]:
+        """The radius of each block in a set of particles, or nothing if the set is not made of one ball a block."""
+        balls = [part for part in (space.spaces if isinstance(space, Product) else (space,)) if isinstance(part, Ball)]
+        fits = [ball.dim for ball in balls] == [_count(shape) for shape in self.shapes.values()]
+        return {name: ball.radius for name, ball in zip(self.shapes, balls, strict=True)} if fits else {}
+
+    def unit(self, radius: float = 1.0) -> Product:
+        """The set in which each factor has at most norm one, and every other block a given norm."""
+        if not self.factors:
+            raise ValueError(f"{type(self).__name__} have no blocks that may be scaled, so no unit particles either.")
+        grouped = {name: factor for factor in self.factors for name in factor}
+        groups = dict.fromkeys(grouped.get(name, (name,)) for name in self.shapes)
+        sizes = {group: sum(_count(self.shapes[name]) for name in group) for group in groups}
+        return Product(*(Ball(size, 1.0 if group in self.factors else radius) for group, size in sizes.items()))
+
     def gaussian(self, n: int, scale: Number = 1.0, *, key: RandomKey) -> Particles:
-        """Independent heads with normal entries."""
+        """Independent particles with normal entries."""
         return Particles(self.space, checks.floating(scale) * jax.random.normal(as_key(key), (n, self.size)))
 
 

@@ -7,21 +7,22 @@ GLOSSARY = {
     for note in (
         Note(
             "risk",
-            "the cross-entropy of the predicted next tokens, in nats.",
-            "R(mu) = E sum_t (log sum_v exp(z_tv) - z_t[y_t]) with the logits z_t = ∫ phi_t(θ) mu(dθ), averaged over the heads. "
-            "For a text it is a mean over characters, so that exp(R) is the number of characters between which the heads "
-            "are in doubt.",
+            "the loss of the predictions; for heads their cross-entropy, in nats.",
+            "R(mu) = E l(z, y) with the predictions z = ∫ phi(θ) mu(dθ), averaged over heads or neurons; for heads the sum over "
+            "positions of log sum_v exp(z_v) - z[y]. For a text it is a mean over characters, so that exp(R) is the number of "
+            "characters between which the heads are in doubt.",
         ),
         Note(
             "dissipation",
-            "how fast the risk falls; zero exactly when the heads are at rest.",
+            "how fast the risk falls; zero exactly at rest.",
             "D(mu) = ∫ |grad Ψ|^2 dmu, and dR/dt = -2 D along the gradient flow. Weight decay is part of what falls.",
         ),
         Note(
             "Ψ",
-            "what a head would add to the risk; optimal heads have the least of the set.",
-            "Ψ(θ; mu) = E sum_t <phi_t(θ), softmax(z_t) - y_t>. Moving a small weight s from the heads to θ changes the risk by "
-            "s (Ψ(θ) - ∫ Ψ dmu). So an optimal measure has its heads where Ψ is least, and Ψ has no spread on them.",
+            "what one more would add to the risk; the optimal have the least of the set.",
+            "Ψ(θ; mu) = E <phi(θ), l'(z, y)>, for heads with the residual softmax(z) - y at every position. Moving a small "
+            "weight s to θ changes the risk by s (Ψ(θ) - ∫ Ψ dmu). So an optimal measure lives where Ψ is least, and Ψ has no "
+            "spread on it.",
         ),
         Note(
             "H",
@@ -44,16 +45,16 @@ GLOSSARY = {
         ),
         Note(
             "gap",
-            "how far the risk can be above the least one with heads of the set.",
+            "how far the risk can be above the least one of the set.",
             "gap = ∫ Ψ dmu - min Ψ >= R(mu) - inf R >= 0, since the risk is convex in the measure; zero exactly at an optimum. "
-            "It is cut to R minus the entropy of the targets, below which no risk can be. The set is a ball for each block of "
-            "a head: the larger the balls, the less is min Ψ and the more heads are compared.",
+            "It is cut to R minus the floor of the loss, for cross-entropy the entropy of the targets, below which no risk is. "
+            "The set is a ball for each block of parameters: the larger the balls, the less is min Ψ and the more is compared.",
         ),
         Note(
-            "offending head",
+            "offender",
             "of least Ψ; if that is below the average, it lowers the risk.",
             "θ' with Ψ(θ') < ∫ Ψ dmu proves that mu is not optimal: (1 - s) mu + s delta_θ' has less risk for small s. A "
-            "trained output is the best one for its scores, a matrix of rank one on the boundary of the balls.",
+            "trained output is the best one for what it multiplies, on the boundary of its ball.",
         ),
         Note(
             "heuristic-LMO",

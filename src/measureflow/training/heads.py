@@ -11,18 +11,24 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow import checks
 from measureflow.annotations import Numbers
-from measureflow.training.families import AbstractFamily, Theta
+from measureflow.training.families import AbstractFamily, ByBlock, Theta
+from measureflow.training.landscape import HIDDEN, PARAMETERS, TURNS, AttentionLandscape
 
-HIDDEN = -1e30
-"""The score of a token that may not be seen; finite, so that second derivatives have no infinity minus infinity."""
+Tokens = Float[Array, "S T d"]
 
 
 class AbstractHeads(AbstractFamily):
     """How a flat vector of parameters is folded into the matrices of a head."""
+
+    @property
+    def noun(self) -> str:
+        """Heads."""
+        return "heads"
 
     @abc.abstractmethod
     def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
@@ -36,6 +42,14 @@ class AbstractHeads(AbstractFamily):
         """The causal attention matrix: row `t` is the softmax of the scores of positions up to `t`."""
         past = jnp.tri(len(x), dtype=bool)
         return jax.nn.softmax(jnp.where(past, self.scores(theta, x), HIDDEN), axis=-1)
+
+    def landscape(self, tokens: Tokens, cotangents: Tokens, radii: ByBlock) -> AttentionLandscape | None:
+        """What branch and bound searches, where scores have few parameters."""
+        return None
+
+    def located(self, point: Float[Array, " k"], radii: ByBlock) -> Theta:
+        """The head at a point of its landscape, without output if it has one to train."""
+        return point
 
 
 @final
@@ -59,6 +73,34 @@ class FullHeads(AbstractHeads):
         """The blocks `query`, `key`, `value`, `output`."""
         d, k, v = self.dim, self.key_dim, self.value_dim
         return {"query": (d, k), "key": (d, k), "value": (d, v), "output": (v, d)}
+
+    @property
+    def linear(self) -> tuple[str, ...]:
+        """Value and output."""
+        return "value", "output"
+
+    @property
+    def factors(self) -> tuple[tuple[str, ...], ...]:
+        """Value and output, one by one."""
+        return ("value",), ("output",)
+
+    def landscape(self, tokens: Tokens, cotangents: Tokens, radii: ByBlock) -> AttentionLandscape | None:
+        """On tokens of two coordinates: `M = W_Q W_K^T / sqrt(d_k)` by its turns and reflections."""
+        if not radii or self.dim != 2:
+            return None
+        outer = jnp.einsum("sua,kab,stb->stuk", tokens, jnp.asarray(TURNS / 2, tokens.dtype), cotangents)
+        values = (radii["value"] * radii["output"]).astype(tokens.dtype) * outer
+        # The nuclear norm of `M` is `2 max(|w|, |w'|)`, and its rank is one when `|w| = |w'|`.
+        radius = radii["query"] * radii["key"] / self.key_dim**0.5 / 2
+        member = np.repeat(np.eye(2), 2, axis=1)
+        return AttentionLandscape.of(tokens, TURNS, values, member, radius, tied=self.key_dim == 1)
+
+    def located(self, point: Float[Array, " k"], radii: ByBlock) -> Theta:
+        """Queries and keys that are balanced as their radii are."""
+        u, s, vt = jnp.linalg.svd(self.key_dim**0.5 * jnp.tensordot(point, jnp.asarray(TURNS, point.dtype), 1))
+        roots = jnp.sqrt(s)[:, None] * jnp.eye(2, self.key_dim, dtype=s.dtype)
+        balance = jnp.sqrt(radii["query"] / radii["key"]).astype(s.dtype)
+        return self.fold({"query": balance * u @ roots, "key": vt.T @ roots / balance})
 
     def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
         """Inner products of queries and keys over the root of their dimension."""
@@ -84,7 +126,7 @@ class FullHeads(AbstractHeads):
         q, k, v, o = self.unfold(theta).values()
         return jnp.concatenate([(q @ k.T).ravel() / jnp.sqrt(jnp.asarray(self.key_dim, q.dtype)), (v @ o).ravel()])
 
-    def balance(self, theta: Theta) -> tuple[Float[Array, "k k"], Float[Array, "v v"]]:
+    def balance(self, theta: Theta) -> tuple[Array, ...]:
         """What training conserves for each head: `W_Q^T W_Q - W_K^T W_K` and `W_V^T W_V - W_O W_O^T`."""
         q, k, v, o = self.unfold(theta).values()
         return q.T @ q - k.T @ k, v.T @ v - o @ o.T
@@ -106,6 +148,16 @@ class ValueHeads(AbstractHeads):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The blocks `value` and `output`."""
         return {"value": (self.dim, self.value_dim), "output": (self.value_dim, self.dim)}
+
+    @property
+    def linear(self) -> tuple[str, ...]:
+        """Both blocks."""
+        return "value", "output"
+
+    @property
+    def factors(self) -> tuple[tuple[str, ...], ...]:
+        """Both blocks, one by one."""
+        return ("value",), ("output",)
 
     def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
         """The frozen bilinear form."""
@@ -152,6 +204,13 @@ class ScoreHeads(AbstractHeads):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The only block, `scores`."""
         return {"scores": (len(self.basis),)}
+
+    def landscape(self, tokens: Tokens, cotangents: Tokens, radii: ByBlock) -> AttentionLandscape | None:
+        """The parameters themselves, if they are few."""
+        if not radii or self.size > PARAMETERS:
+            return None
+        values = -jnp.einsum("sua,ab,stb->stu", tokens, self.value.astype(tokens.dtype), cotangents)[..., None]
+        return AttentionLandscape.of(tokens, self.basis, values, np.ones((1, self.size)), radii["scores"])
 
     def scores(self, theta: Theta, x: Float[Array, "T d"]) -> Float[Array, "T T"]:
         """The bilinear form of the tokens."""

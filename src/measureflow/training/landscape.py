@@ -1,13 +1,15 @@
-"""Proved best responses: branch and bound over the few coordinates of a score matrix.
+"""Proved best responses: branch and bound over few coordinates, once the best output is taken.
 
-With the best output taken, `-Psi` is a gauge of `sum_r E_A[v]` over rows `r`, where the softmax `A` has the scores `f p`, linear
-in the coordinates `p`. From `p` to `p + d` the scores change by `s`, of mean zero under `A`, and the weights become
-`A (1 + s + psi) / Z` with `psi = e^s - 1 - s >= 0` and `Z = E e^s = 1 + E psi`. So the mean of `v` moves by
-`Cov(v, s) + (1 - 1/Z) (c - Cov(v, s))`, with `c` in the hull of the centred `v`. The second part is of second order, small
-where attention is sharp, never more than the hull; and `log Z` is convex, so that it is largest at a corner of a box.
-Roundings, some 1e-12 of the size of `-Psi`, are met by a margin and not by interval arithmetic.
+A landscape is `-min Psi` over outputs as a function of the other coordinates, with roofs over boxes. For attention heads, it is
+a gauge of `sum_r E_A[v]` over rows `r`, where the softmax `A` has the scores `f p`, linear in the coordinates `p`. From `p` to
+`p + d` the scores change by `s`, of mean zero under `A`, and the weights become `A (1 + s + psi) / Z` with `psi = e^s - 1 - s >=
+0` and `Z = E e^s = 1 + E psi`. So the mean of `v` moves by `Cov(v, s) + (1 - 1/Z) (c - Cov(v, s))`, with `c` in the hull of the
+centred `v`. The second part is of second order, small where attention is sharp, never more than the hull; and `log Z` is convex,
+so that it is largest at a corner of a box. Roundings, some 1e-12 of the size of `-Psi`, are met by a margin and not by interval
+arithmetic.
 """
 
+import abc
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -16,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from measureflow.spaces import AbstractSpace, Ball, Product
-from measureflow.training.heads import HIDDEN, AbstractHeads, FullHeads, ScoreHeads
-from measureflow.training.risk import HeadRisk
+from measureflow.annotations import Numbers
+
+HIDDEN = -1e30
+"""The score of a token that may not be seen; finite, so that second derivatives have no infinity minus infinity."""
 
 PARAMETERS = 4
 """The most score parameters that are searched exhaustively."""
@@ -32,19 +35,50 @@ FAR = 20.0
 Point = Float[Array, " k"]
 
 
-@final
-class Landscape(eqx.Module):
-    """The height `-min Psi` over the outputs of heads, as a function of few score coordinates in balls.
+class AbstractLandscape(eqx.Module):
+    """The height `-min Psi` over the outputs of particles, as a function of few other coordinates in balls.
 
-    Coordinates `k` with `member[b, k] = 1` lie in the ball `b`. If `tied` there are two balls, and only points whose parts
+    Coordinates `k` with `member[b, k] = 1` lie in the ball `b`.
+    """
+
+    member: eqx.AbstractVar[Float[Array, "b k"]]
+    radii: eqx.AbstractVar[Float[Array, " b"]]
+
+    @abc.abstractmethod
+    def height(self, p: Point) -> Float[Array, ""]:
+        """The value at a point."""
+
+    @abc.abstractmethod
+    def project(self, p: Point) -> Point:
+        """A point of the set that is near to a given one."""
+
+    @abc.abstractmethod
+    def roof(self, p: Point, h: Point) -> Float[Array, ""]:
+        """An upper bound of the height in the part of the box `p ± h` in the set, minus infinity if there is none."""
+
+    @abc.abstractmethod
+    def margin(self) -> Float[Array, ""]:
+        """More than the roundings of a bound: ten thousand units in the last place of the largest height."""
+
+    @property
+    @abc.abstractmethod
+    def numbers(self) -> int:
+        """How many numbers the roof of one box needs."""
+
+
+@final
+class AttentionLandscape(AbstractLandscape):
+    """The landscape of heads over their few score coordinates.
+
+    If `tied` there are two balls, and only points whose parts
     are equally long belong to the set: the matrices of rank one.
     """
 
+    member: Float[Array, "b k"]
+    radii: Float[Array, " b"]
     features: Float[Array, "r u k"]
     values: Float[Array, "r u m"]
     seen: Bool[Array, "r u"]
-    member: Float[Array, "b k"]
-    radii: Float[Array, " b"]
     tied: bool = eqx.field(static=True)
 
     def height(self, p: Point) -> Float[Array, ""]:
@@ -70,6 +104,35 @@ class Landscape(eqx.Module):
     def margin(self) -> Float[Array, ""]:
         """More than the roundings of a bound: ten thousand units in the last place of the largest height."""
         return 1e4 * jnp.finfo(self.values.dtype).eps * _size(self.values).max(-1).sum()
+
+    @property
+    def numbers(self) -> int:
+        """Every pair of positions at every corner of a box."""
+        r, u, k = self.features.shape
+        return r * u * 2**k
+
+    @classmethod
+    def of(
+        cls,
+        tokens: Float[Array, "S T d"],
+        basis: Numbers,
+        values: Float[Array, "S T U m"],
+        member: np.ndarray,
+        radius: Array,
+        *,
+        tied: bool = False,
+    ) -> "AttentionLandscape":
+        """That of scores `sum_k p_k x_t^T B_k x_u` and what is averaged with them, in balls of one radius."""
+        S, T, _ = tokens.shape
+        features = jnp.einsum("sta,kab,sub->stuk", tokens, jnp.asarray(basis, tokens.dtype), tokens)
+        return cls(
+            features=features.reshape(S * T, T, -1),
+            values=values.reshape(S * T, T, -1),
+            seen=jnp.asarray(np.tile(np.tri(T, dtype=bool), (S, 1))),
+            member=jnp.asarray(member, tokens.dtype),
+            radii=jnp.full(len(member), radius, tokens.dtype),
+            tied=tied,
+        )
 
     def _weights(self, p: Point) -> Float[Array, "r u"]:
         return jax.nn.softmax(jnp.where(self.seen, self.features @ p, HIDDEN))
@@ -142,47 +205,6 @@ def _tangent(at: Float[Array, " m"], step: Float[Array, "k m"], h: Point) -> tup
     return step @ (at / jnp.repeat(safe, 2)), bend
 
 
-def block_radii(heads: AbstractHeads, space: AbstractSpace) -> dict[str, Float[Array, ""]]:
-    """The radius of each block of a head, or nothing if the set of heads is not made of one ball a block."""
-    balls = [part for part in (space.spaces if isinstance(space, Product) else (space,)) if isinstance(part, Ball)]
-    fits = [ball.dim for ball in balls] == [int(np.prod(shape)) for shape in heads.shapes.values()]
-    return {name: ball.radius for name, ball in zip(heads.shapes, balls, strict=True)} if fits else {}
-
-
-@eqx.filter_jit
-def landscape(risk: HeadRisk, cotangents: Float[Array, "S T d"], space: AbstractSpace) -> Landscape:
-    """What branch and bound searches for heads with few score parameters; others are refused with a sentence."""
-    heads, radii = risk.heads, block_radii(risk.heads, space)
-    x, c = risk.tokens.astype(cotangents.dtype), cotangents
-    if radii and isinstance(heads, ScoreHeads) and heads.size <= PARAMETERS:
-        values = -jnp.einsum("sua,ab,stb->stu", x, heads.value.astype(x.dtype), c)[..., None]
-        return _landscape(x, heads.basis, values, np.ones((1, heads.size)), radii["scores"], tied=False)
-    if radii and isinstance(heads, FullHeads) and heads.dim == 2:
-        outer = jnp.einsum("sua,kab,stb->stuk", x, jnp.asarray(TURNS / 2, x.dtype), c)
-        values = (radii["value"] * radii["output"]).astype(x.dtype) * outer
-        # `M = W_Q W_K^T / sqrt(d_k)` has the nuclear norm `2 max(|w|, |w'|)`, and rank one when `|w| = |w'|`.
-        radius = radii["query"] * radii["key"] / heads.key_dim**0.5 / 2
-        return _landscape(x, TURNS, values, np.repeat(np.eye(2), 2, axis=1), radius, tied=heads.key_dim == 1)
-    raise ValueError(
-        f"`prove` needs `ScoreHeads` of at most {PARAMETERS} parameters, or `FullHeads` on tokens of 2 coordinates, with a ball "
-        f"for each block; got {type(heads).__name__} of {heads.size} parameters on tokens of {heads.dim} coordinates in a "
-        f"{type(space).__name__}. Leave `prove` out for a search without proof."
-    )
-
-
-def _landscape(x, basis, values, member, radius, tied: bool) -> Landscape:
-    S, T, _ = x.shape
-    features = jnp.einsum("sta,kab,sub->stuk", x, jnp.asarray(basis, x.dtype), x)
-    return Landscape(
-        features=features.reshape(S * T, T, -1),
-        values=values.reshape(S * T, T, -1),
-        seen=jnp.asarray(np.tile(np.tri(T, dtype=bool), (S, 1))),
-        member=jnp.asarray(member, x.dtype),
-        radii=jnp.full(len(member), radius, x.dtype),
-        tied=tied,
-    )
-
-
 class Enclosure(NamedTuple):
     """What branch and bound found: `value <= max height <= upper`, the point of that value if it found one, and its work."""
 
@@ -196,7 +218,7 @@ NUMBERS = 2**19
 """Numbers that the corners of one batch of boxes may hold: 4 MiB in float64, which stay in a cache."""
 
 
-def enclose(heights: Landscape, value: float, tolerance: float, limit: int) -> Enclosure:
+def enclose(heights: AbstractLandscape, value: float, tolerance: float, limit: int) -> Enclosure:
     """Halve boxes until none can hold a height more than `tolerance` above the best, or `limit` boxes were looked at.
 
     `value` is a height that is known to be reached. Each round also tries the middle of the most promising box.
@@ -225,21 +247,20 @@ def _halved(p: np.ndarray, h: np.ndarray, roofs: np.ndarray) -> tuple[np.ndarray
     return np.concatenate([p - cut, p + cut]), np.concatenate([h - cut, h - cut]), np.concatenate([roofs, roofs])
 
 
-def _roofs(heights: Landscape, p: np.ndarray, h: np.ndarray) -> np.ndarray:
+def _roofs(heights: AbstractLandscape, p: np.ndarray, h: np.ndarray) -> np.ndarray:
     """The bounds of all boxes, in batches of one size so that they compile once."""
-    r, u, k = heights.features.shape
-    size, count = max(1, NUMBERS // (r * u * 2**k)), len(p)
+    size, count = max(1, NUMBERS // heights.numbers), len(p)
     p, h = (np.pad(side, ((0, -count % size), (0, 0))) for side in (p, h))
     batches = [slice(start, start + size) for start in range(0, count, size)]
     return np.concatenate([_batch_roofs(heights, jnp.asarray(p[b]), jnp.asarray(h[b])) for b in batches])[:count]
 
 
 @eqx.filter_jit
-def _batch_roofs(heights: Landscape, p: Float[Array, "n k"], h: Float[Array, "n k"]) -> Float[Array, " n"]:
+def _batch_roofs(heights: AbstractLandscape, p: Float[Array, "n k"], h: Float[Array, "n k"]) -> Float[Array, " n"]:
     return jax.vmap(heights.roof)(p, h)
 
 
 @eqx.filter_jit
-def _try(heights: Landscape, p: Point) -> tuple[Point, Float[Array, ""]]:
+def _try(heights: AbstractLandscape, p: Point) -> tuple[Point, Float[Array, ""]]:
     point = heights.project(p)
     return point, heights.height(point)

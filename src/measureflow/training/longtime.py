@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 from measureflow.annotations import Numbers
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.training.heads import FullHeads
-from measureflow.training.risk import HeadRisk
+from measureflow.training.families import AbstractFamily
+from measureflow.training.risk import AbstractRisk
 
 AGREE = 0.03
 """How close the exponents of the last two windows must be for a fit to count as converged."""
@@ -62,30 +62,29 @@ def _settled(slopes: np.ndarray, constant: float) -> Exponent:
     return Exponent(float(slopes[-1]), constant, slopes, bool(settled))
 
 
-def divergence_gap(risk: HeadRisk, logits: Float[Array, "S T V"], mu: AbstractMeasure) -> Float[Array, ""]:
-    """The excess risk over realisable logits, as a mean of divergences `KL(y || softmax(z))`.
+def divergence_gap(risk: AbstractRisk, logits: Float[Array, "*s V"], mu: AbstractMeasure) -> Float[Array, ""]:
+    """The excess risk over realisable predictions, as a mean of divergences, for cross-entropy `KL(y || softmax(z))`.
 
-    The difference of two risks loses its digits below 1e-12; in `d = z - z*` the divergence is
-    `log sum p* e^d - <p*, d>`, computed from `expm1`, and keeps them.
+    The difference of two risks loses its digits below 1e-12; divergences keep them.
     """
-    p = jax.nn.softmax(logits)
-    d = risk.logits(mu) - logits
-    d = d - jnp.sum(p * d, -1, keepdims=True)
-    # The mean of d under p is zero now, so that what is left of the sum is quadratic.
-    return jnp.sum(risk.shares * jnp.log1p(jnp.sum(p * (jnp.expm1(d) - d), -1)))
+    return jnp.sum(risk.shares * risk.criterion.divergence(risk.logits(mu), logits))
 
 
-def balance_drift(heads: FullHeads, path: Trajectory[Particles]) -> Float[Array, " k"]:
-    """How far the conserved matrices `W_Q^T W_Q - W_K^T W_K` and `W_V^T W_V - W_O W_O^T` have moved, worst entry by frame.
+def balance_drift(family: AbstractFamily, path: Trajectory[Particles]) -> Float[Array, " k"]:
+    """How far what gradient flow conserves for each particle has moved, worst entry by frame.
 
-    Gradient flow conserves them for every head; what they move is the error of the integrator, or of the samples.
+    For heads `W_Q^T W_Q - W_K^T W_K` and `W_V^T W_V - W_O W_O^T`, for ReLU neurons `|a|^2 - |w|^2 - b^2`. What they move is the
+    error of the integrator, or of the samples.
     """
     points = path.measures.points
-    kept = eqx.filter_jit(jax.vmap(jax.vmap(heads.balance)))(points)
-    return jnp.stack([jnp.abs(part - part[:1]).max((1, 2, 3)) for part in kept]).max(0)
+    kept = eqx.filter_jit(jax.vmap(jax.vmap(family.balance)))(points)
+    if not kept:
+        raise ValueError(f"Gradient flow conserves nothing that is known for {type(family).__name__}.")
+    moved = [jnp.abs(part - part[:1]).reshape(len(points), -1).max(1) for part in kept]
+    return jnp.stack(moved).max(0)
 
 
 def confinement(path: Trajectory[Particles]) -> Float[Array, " k"]:
-    """The largest norm of a head by frame; a bounded one makes the orbit precompact."""
+    """The largest norm of a particle by frame; a bounded one makes the orbit precompact."""
     points: Array = path.measures.points
     return jnp.linalg.norm(points, axis=-1).max(-1)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import xlogy
 
 from measureflow import checks
 from measureflow.annotations import Numbers
@@ -31,6 +32,28 @@ class AbstractLoss(eqx.Module):
     @abc.abstractmethod
     def floor(self, y: Float[Array, "*s V"]) -> Float[Array, "*s"]:
         """The least loss that any prediction has."""
+
+    @property
+    @abc.abstractmethod
+    def smoothness(self) -> float:
+        """A bound of its Hessian, with which the theory counts."""
+
+    @abc.abstractmethod
+    def divergence(self, z: Float[Array, "*s V"], at: Float[Array, "*s V"]) -> Float[Array, "*s"]:
+        """How far predictions exceed the tangent at others: the excess loss where those are optimal, with all its digits."""
+
+    @abc.abstractmethod
+    def constant(self, y: Float[np.ndarray, "s V"], shares: Float[np.ndarray, " s"]) -> float:
+        """The least loss of one prediction for all data."""
+
+    @property
+    @abc.abstractmethod
+    def quality(self) -> str:
+        """What `judged` measures, in words."""
+
+    @abc.abstractmethod
+    def judged(self, z: Float[Array, "s V"], y: Float[Array, "s V"], shares: Float[Array, " s"]) -> Float[Array, ""]:
+        """How good predictions are, at most one: the share of hits, or of the variance that they explain."""
 
     @abc.abstractmethod
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
@@ -57,6 +80,32 @@ class CrossEntropy(AbstractLoss):
     def floor(self, y: Float[Array, "*s V"]) -> Float[Array, "*s"]:
         """The entropy of the target: zero if its label is certain."""
         return -jnp.sum(jax.scipy.special.xlogy(y, y), -1)
+
+    @property
+    def smoothness(self) -> float:
+        """One, the constant of the theory; the least is one half."""
+        return 1.0
+
+    def divergence(self, z: Float[Array, "*s V"], at: Float[Array, "*s V"]) -> Float[Array, "*s"]:
+        """The divergence `KL(softmax(at) || softmax(z))`, as `log sum p e^d - <p, d>` from `expm1`."""
+        p = jax.nn.softmax(at)
+        d = z - at
+        d = d - jnp.sum(p * d, -1, keepdims=True)
+        # The mean of d under p is zero now, so that what is left of the sum is quadratic.
+        return jnp.log1p(jnp.sum(p * (jnp.expm1(d) - d), -1))
+
+    def constant(self, y: Float[np.ndarray, "s V"], shares: Float[np.ndarray, " s"]) -> float:
+        """The entropy of the frequencies of labels."""
+        return float(shares.sum() * entropy(shares @ y))
+
+    @property
+    def quality(self) -> str:
+        """The share of hits."""
+        return "accuracy"
+
+    def judged(self, z: Float[Array, "s V"], y: Float[Array, "s V"], shares: Float[Array, " s"]) -> Float[Array, ""]:
+        """The share of data whose most likely class is the most likely target."""
+        return jnp.sum(shares, where=jnp.argmax(z, -1) == jnp.argmax(y, -1)) / jnp.sum(shares)
 
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
         """One-hot vectors of integers, or the laws themselves."""
@@ -95,6 +144,30 @@ class Square(AbstractLoss):
         """Zero."""
         return jnp.zeros(y.shape[:-1], y.dtype)
 
+    @property
+    def smoothness(self) -> float:
+        """Two."""
+        return 2.0
+
+    def divergence(self, z: Float[Array, "*s V"], at: Float[Array, "*s V"]) -> Float[Array, "*s"]:
+        """The squared distance."""
+        return jnp.sum((z - at) ** 2, -1)
+
+    def constant(self, y: Float[np.ndarray, "s V"], shares: Float[np.ndarray, " s"]) -> float:
+        """The variance of the targets."""
+        mean = shares @ y / shares.sum()
+        return float(shares @ ((y - mean) ** 2).sum(-1))
+
+    @property
+    def quality(self) -> str:
+        """The share of the variance of the targets that is explained."""
+        return "variance explained"
+
+    def judged(self, z: Float[Array, "s V"], y: Float[Array, "s V"], shares: Float[Array, " s"]) -> Float[Array, ""]:
+        """One minus the loss over the variance of the targets."""
+        mean = shares @ y / jnp.sum(shares)
+        return 1 - shares @ self(z, y) / (shares @ jnp.sum((y - mean[None]) ** 2, -1))
+
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
         """The numbers themselves; one for each datum may leave out the last axis."""
         found = checks.floating(labels).astype(dtype)
@@ -124,6 +197,29 @@ class Logistic(AbstractLoss):
         """Zero, which large predictions approach."""
         return jnp.zeros(y.shape[:-1], y.dtype)
 
+    @property
+    def smoothness(self) -> float:
+        """A quarter."""
+        return 0.25
+
+    def divergence(self, z: Float[Array, "*s V"], at: Float[Array, "*s V"]) -> Float[Array, "*s"]:
+        """That of cross-entropy with the logits `z` and zero."""
+        both = (jnp.concatenate([side, jnp.zeros_like(side)], -1) for side in (z, at))
+        return CrossEntropy().divergence(*both)
+
+    def constant(self, y: Float[np.ndarray, "s V"], shares: Float[np.ndarray, " s"]) -> float:
+        """The entropy of the frequencies of both labels."""
+        return float(shares.sum() * entropy(np.array([shares[y[:, 0] > 0].sum(), shares[y[:, 0] < 0].sum()])))
+
+    @property
+    def quality(self) -> str:
+        """The share of hits."""
+        return "accuracy"
+
+    def judged(self, z: Float[Array, "s V"], y: Float[Array, "s V"], shares: Float[Array, " s"]) -> Float[Array, ""]:
+        """The share of data whose prediction has the sign of the label."""
+        return jnp.sum(shares, where=(z * y)[..., 0] > 0) / jnp.sum(shares)
+
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
         """The signs."""
         if outputs != 1:
@@ -134,6 +230,12 @@ class Logistic(AbstractLoss):
             wrong = np.asarray(found)[~np.isin(np.asarray(found), [-1, 1])]
             raise ValueError(f"`labels` of the logistic loss are -1 or 1; got {wrong[0]:g}.")
         return found[..., None]
+
+
+def entropy(counts: np.ndarray) -> float:
+    """The entropy of the law that is proportional to counts."""
+    law = counts / counts.sum()
+    return float(-xlogy(law, law).sum())
 
 
 def _below(labels: Array, outputs: int) -> None:

@@ -10,13 +10,16 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.training.families import AbstractFamily, Theta
+from measureflow.training import chords
+from measureflow.training.families import AbstractFamily, ByBlock, Theta
+from measureflow.training.landscape import PARAMETERS, AbstractLandscape
 from measureflow.training.losses import AbstractLoss, Square
 from measureflow.training.risk import AbstractRisk
 
@@ -52,15 +55,37 @@ class Neurons(AbstractFamily):
         output = {"output": (self.outputs,)} if self.output else {}
         return output | {"weight": (self.dim,)} | ({"bias": ()} if self.bias else {})
 
+    @property
+    def noun(self) -> str:
+        """Neurons."""
+        return "neurons"
+
+    @property
+    def linear(self) -> tuple[str, ...]:
+        """The output, where it is trained."""
+        return ("output",) if self.output else ()
+
+    @property
+    def factors(self) -> tuple[tuple[str, ...], ...]:
+        """Where a trained output follows ReLU, the output, and the input with its bias."""
+        if not self.output or self.activation is not jax.nn.relu:
+            return ()
+        return ("output",), tuple(name for name in self.shapes if name != "output")
+
+    def balance(self, theta: Theta) -> tuple[Array, ...]:
+        """What training conserves for ReLU neurons: `|a|^2 - |w|^2 - b^2`."""
+        blocks = {name: jnp.sum(block**2) for name, block in self.unfold(theta).items()}
+        return (2 * blocks["output"] - sum(blocks.values()),) if self.factors else ()
+
     def gauge(self, theta: Theta) -> Float[Array, "g D"]:
         """Where a trained output follows ReLU, `(-a, w, b)`: a factor of the input may be taken out. Otherwise none is known."""
-        if not self.output or self.activation is not jax.nn.relu:
+        if not self.factors:
             return jnp.zeros((0, self.size), theta.dtype)
         return (theta * self.by_block(**{name: -1.0 if name == "output" else 1.0 for name in self.shapes}))[None]
 
     def invariants(self, theta: Theta) -> Float[Array, " g"]:
         """The parameters, with the length of the input moved to the output where that changes nothing."""
-        if not len(self.gauge(theta)):
+        if not self.factors:
             return theta
         blocks = self.unfold(theta)
         length = jnp.sqrt(sum(jnp.sum(part**2) for name, part in blocks.items() if name != "output"))
@@ -124,6 +149,11 @@ class NeuronRisk(AbstractRisk):
         self.targets = self.criterion.targets(labels, (count,), neurons.outputs, self.inputs.dtype)
         self.shares = jnp.full(count, 1.0 if reduction == "sum" else 1.0 / count, self.inputs.dtype)
 
+    @property
+    def family(self) -> Neurons:
+        """The neurons."""
+        return self.neurons
+
     def features(self, theta: Theta) -> Float[Array, "S V"]:
         """What one neuron predicts: `phi(x; theta) = a s(<w, x> + b)`."""
         points = theta[None]
@@ -151,6 +181,52 @@ class NeuronRisk(AbstractRisk):
         add = jax.checkpoint(lambda total, pack: (total + pulled(*pack), None))
         total, _ = jax.lax.scan(add, jnp.zeros_like(outputs), _blocks(len(xs), inputs, cotangents))
         return jnp.sum(total * outputs, -1)
+
+    def best_output(self, cotangents: Float[Array, "S V"], radii: ByBlock, decay: ByBlock, theta: Theta) -> Theta:
+        """The output `-rho g / |g|` against what it multiplies, or as long as weight decay lets it."""
+        if not self.neurons.output:
+            return theta
+        g = (self.neurons.active(theta[None], self.inputs.astype(theta.dtype)).T @ cotangents)[0]
+        size = jnp.linalg.norm(g)
+        wanted = (
+            jnp.where(decay["output"] > 0, size / jnp.where(decay["output"] > 0, decay["output"], 1.0), jnp.inf)
+            if decay
+            else jnp.inf
+        )
+        length = jnp.minimum(radii["output"].astype(g.dtype), wanted)
+        return self.neurons.fold({**self.neurons.unfold(theta), "output": -length * g / jnp.where(size > 0, size, 1.0)})
+
+    def landscape(self, cotangents: Float[Array, "S V"], radii: ByBlock) -> AbstractLandscape | None:
+        """The inputs of neurons, if they are few and lines are known around the activation."""
+        names = [name for name in self.neurons.shapes if name != "output"]
+        count = self.neurons.dim + self.neurons.bias
+        if not radii or count > PARAMETERS or not chords.known(self.neurons.activation):
+            return None
+        inputs = self.inputs.astype(cotangents.dtype)
+        inputs = jnp.concatenate([inputs, jnp.ones((len(inputs), count - self.neurons.dim), inputs.dtype)], 1)
+        member = np.repeat(np.eye(len(names)), [self.neurons.dim, 1][: len(names)], axis=1)
+        return chords.NeuronLandscape(
+            member=jnp.asarray(member, inputs.dtype),
+            radii=jnp.stack([radii[name].astype(inputs.dtype) for name in names]),
+            inputs=inputs,
+            cotangents=cotangents,
+            size=radii["output"].astype(inputs.dtype) if self.neurons.output else jnp.ones((), inputs.dtype),
+            activation=self.neurons.activation,
+            signed=not self.neurons.output,
+        )
+
+    def located(self, point: Float[Array, " k"], radii: ByBlock) -> Theta:
+        """The neuron with such inputs, and output zero if it has one."""
+        silent = jnp.zeros(self.neurons.size - len(point), point.dtype)
+        return jnp.concatenate([silent, point])
+
+    @property
+    def provable(self) -> str:
+        """Few inputs and an activation with known bounds."""
+        return (
+            f"neurons of at most {PARAMETERS} inputs, the bias among them, with ReLU, tanh, sigmoid, softplus, sin, cos or erf "
+            f"and a ball for each block; got {self.neurons.dim} inputs{' and a bias' * self.neurons.bias}"
+        )
 
     def data(self) -> tuple[Any, Any, Any]:
         """Inputs with their targets."""

@@ -1,4 +1,4 @@
-"""The least risk over all measures on a compact set of heads, by fully corrective Frank-Wolfe.
+"""The least risk over all measures on a compact set of particles, by fully corrective Frank-Wolfe.
 
 Each round adds the best response to the measure so far; the bound that it gives closes in on the risk from below.
 """
@@ -14,19 +14,20 @@ from scipy.optimize import minimize
 
 from measureflow import wording
 from measureflow.annotations import RandomKey
+from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace
 from measureflow.training.certificates import gap_rows
 from measureflow.training.glossary import notes
-from measureflow.training.responses import respond
-from measureflow.training.risk import HeadRisk
+from measureflow.training.responses import Slope, respond
+from measureflow.training.risk import AbstractRisk, Ridge, parts
 
 
 class Optimum(NamedTuple):
     """What Frank-Wolfe found: a measure, its risk, a lower bound of the least risk, and the bounds along the way.
 
-    `floor` is the entropy of the targets, where bounds start.
+    `floor` is that of the loss, where bounds start.
     """
 
     measure: Particles
@@ -35,6 +36,7 @@ class Optimum(NamedTuple):
     history: np.ndarray
     proof: str
     floor: float
+    noun: str = "particles"
 
     @property
     def gap(self) -> float:
@@ -51,14 +53,14 @@ class Optimum(NamedTuple):
         """What was found in rows, with its words explained."""
         rows = (
             ("least risk found", f"{self.risk:.8g}"),
-            *gap_rows(self.risk, self.gap, self.floor, self.rounding, self.proof),
-            ("heads", str(len(self.measure.points))),
+            *gap_rows(self.risk, self.gap, self.floor, self.rounding, self.proof, f"{self.noun} of the set"),
+            (self.noun, str(len(self.measure.points))),
             ("rounds", str(len(self.history))),
         )
         return wording.Report(rows, notes("risk", "gap", self.proof))
 
     def __repr__(self) -> str:
-        found = f"risk {self.risk:.8g} with {len(self.measure.points)} heads after {len(self.history)} rounds"
+        found = f"risk {self.risk:.8g} with {len(self.measure.points)} {self.noun} after {len(self.history)} rounds"
         if self.lower_bound <= self.floor + self.rounding:
             return f"{found}: no useful lower bound was found"
         return f"{found}, at most {wording.number(self.gap, self.rounding)} above the least ({self.proof})"
@@ -68,7 +70,7 @@ class Optimum(NamedTuple):
 
 
 def frank_wolfe(
-    risk: HeadRisk,
+    risk: AbstractEnergy,
     space: AbstractSpace,
     *,
     iterations: int = 40,
@@ -79,41 +81,46 @@ def frank_wolfe(
     boxes: int = 2_000_000,
     key: RandomKey = 0,
 ) -> Optimum:
-    """The least risk over all measures on a compact set, by fully corrective Frank-Wolfe from the zero head.
+    """The least risk over all measures on a compact set, by fully corrective Frank-Wolfe from the zero particle.
 
     Each round adds the best response as an atom, finds the best weights of all atoms, lets the atoms slide downhill, and
     weighs them again. The bound `R - gap <= inf R` is kept from the best round. With `prove` (see `best_response`) the last
-    response is proved, and the bound is its alone.
+    response is proved, and the bound is its alone. Weight decay may be added to the risk and is then part of what is least.
     """
     if iterations < 1:
         raise ValueError(f"`iterations` must be at least 1; got {iterations}.")
-    atoms, weights = np.zeros((1, risk.heads.size)), np.ones(1)
-    features = _features(risk, atoms)
-    floor = float(risk.floor()) + 0.0
+    convex, ridge = parts(risk)
+    atoms, weights = np.zeros((1, convex.family.size)), np.ones(1)
+    features, costs = _seen(convex, ridge, atoms)
+    floor = float(convex.floor()) + 0.0
     lower, history, keys = floor, [], jax.random.split(as_key(key), iterations)
     while True:
         z = jnp.asarray(np.tensordot(weights, features, 1))
-        value, residuals = float(risk.loss(z)), risk.residuals_of(z)
-        base, cotangents = value - float(jnp.vdot(residuals, z)), risk.pulled(residuals)
+        loss, residuals = float(convex.loss(z)), convex.residuals_of(z)
+        value, base = loss + float(weights @ costs), loss - float(jnp.vdot(residuals, z))
+        slope = Slope.of(convex, convex.pulled(residuals), space, ridge)
         search = {"starts": starts, "steps": steps, "key": keys[len(history)]}
-        response = respond(risk, cotangents, space, **search)
+        response = respond(slope, **search)
         lower = max(lower, base + response.bound)
         history.append((value, lower))
         if value - lower <= tolerance or len(history) == iterations:
             if prove is not None and response.proof == "heuristic-LMO":
-                response = respond(risk, cotangents, space, prove=prove, boxes=boxes, **search)
+                response = respond(slope, prove=prove, boxes=boxes, **search)
                 lower = max(floor, base + response.bound)
             measure = Particles(space, jnp.asarray(atoms), weights)
-            return Optimum(measure, value, lower, np.array(history), response.proof, floor)
-        atoms = np.concatenate([atoms, response.head[None]])
-        atoms, weights = _weighed(risk, atoms, np.append(weights, 0.0))
-        atoms, weights = _weighed(risk, _slid(risk, space, atoms, weights, steps), weights)
-        features = _features(risk, atoms)
+            return Optimum(measure, value, lower, np.array(history), response.proof, floor, convex.family.noun)
+        atoms = np.concatenate([atoms, response.particle[None]])
+        atoms, weights = _weighed(convex, ridge, atoms, np.append(weights, 0.0))
+        atoms, weights = _weighed(convex, ridge, _slid(convex, ridge, space, atoms, weights, steps), weights)
+        features, costs = _seen(convex, ridge, atoms)
 
 
-def _weighed(risk: HeadRisk, atoms: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _weighed(
+    risk: AbstractRisk, ridge: Ridge | None, atoms: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The atoms that matter, with their best weights."""
-    weights = corrected(risk, _features(risk, atoms), weights)
+    features, costs = _seen(risk, ridge, atoms)
+    weights = corrected(risk, features, weights, costs)
     keep = weights > 1e-9
     return atoms[keep], weights[keep] / weights[keep].sum()
 
@@ -126,25 +133,37 @@ def _padded(rows: np.ndarray) -> Array:
     return jnp.asarray(np.pad(rows, [(0, -len(rows) % PADDED)] + [(0, 0)] * (rows.ndim - 1)))
 
 
-def _features(risk: HeadRisk, atoms: np.ndarray) -> np.ndarray:
-    return np.asarray(_all_features(risk, _padded(atoms)))[: len(atoms)]
+def _seen(risk: AbstractRisk, ridge: Ridge | None, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The features of atoms, and what weight decay costs them."""
+    costs = np.zeros(len(atoms)) if ridge is None else np.asarray(ridge.penalty(jnp.asarray(atoms)))
+    return np.asarray(_all_features(risk, _padded(atoms)))[: len(atoms)], costs
 
 
-def _slid(risk: HeadRisk, space: AbstractSpace, atoms: np.ndarray, weights: np.ndarray, steps: int) -> np.ndarray:
-    return np.asarray(slide(risk, space, _padded(atoms), _padded(weights), steps))[: len(atoms)]
+def _slid(
+    risk: AbstractRisk, ridge: Ridge | None, space: AbstractSpace, atoms: np.ndarray, weights: np.ndarray, steps: int
+) -> np.ndarray:
+    return np.asarray(slide(risk, ridge, space, _padded(atoms), _padded(weights), steps))[: len(atoms)]
 
 
 @eqx.filter_jit
-def _all_features(risk: HeadRisk, atoms: Float[Array, "n D"]) -> Float[Array, "n S T V"]:
+def _all_features(risk: AbstractRisk, atoms: Float[Array, "n D"]) -> Float[Array, "n *s V"]:
     return jax.vmap(risk.features)(atoms)
 
 
 @eqx.filter_jit
-def slide(risk: HeadRisk, space: AbstractSpace, atoms: Float[Array, "n D"], weights: Float[Array, " n"], steps: int):
+def slide(
+    risk: AbstractRisk,
+    ridge: Ridge | None,
+    space: AbstractSpace,
+    atoms: Float[Array, "n D"],
+    weights: Float[Array, " n"],
+    steps: int,
+):
     """Atoms moved by projected descent of the risk with their weights kept."""
 
     def value(atoms):
-        return risk.loss(jnp.tensordot(weights, jax.vmap(risk.features)(atoms), 1))
+        loss = risk.loss(jnp.tensordot(weights, jax.vmap(risk.features)(atoms), 1))
+        return loss if ridge is None else loss + weights @ ridge.penalty(atoms)
 
     def improve(state, _):
         atoms, best, slope, rate = state
@@ -159,16 +178,19 @@ def slide(risk: HeadRisk, space: AbstractSpace, atoms: Float[Array, "n D"], weig
 
 
 @eqx.filter_jit
-def _judged(risk: HeadRisk, z: Array) -> tuple[Array, Array]:
+def _judged(risk: AbstractRisk, z: Array) -> tuple[Array, Array]:
     return risk.loss(z), risk.residuals_of(z)
 
 
-def corrected(risk: HeadRisk, features: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weights of given atoms that make the risk least: a convex problem on the simplex."""
+def corrected(
+    risk: AbstractRisk, features: np.ndarray, weights: np.ndarray, costs: np.ndarray | None = None
+) -> np.ndarray:
+    """The weights of given atoms that make the risk with their costs least: a convex problem on the simplex."""
+    costs = np.zeros(len(weights)) if costs is None else costs
 
     def loss(w):
         value, residuals = _judged(risk, jnp.asarray(np.tensordot(w, features, 1), features.dtype))
-        return float(value), np.tensordot(features, np.asarray(residuals), features.ndim - 1)
+        return float(value) + w @ costs, np.tensordot(features, np.asarray(residuals), features.ndim - 1) + costs
 
     simplex = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
     found = minimize(

@@ -24,11 +24,11 @@ from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import Euclidean
+from measureflow.training.certificates import ridge_criterion
 from measureflow.training.dynamics import Descent, lanczos
-from measureflow.training.families import Theta
+from measureflow.training.families import AbstractFamily, Theta
 from measureflow.training.glossary import notes
-from measureflow.training.heads import AbstractHeads
-from measureflow.training.risk import HeadRisk
+from measureflow.training.risk import AbstractRisk
 
 Operator = Callable[[Float[Array, "n D"]], Float[Array, "n D"]]
 Kind = Literal["stable", "translation-unstable", "splitting-unstable", "marginal"]
@@ -167,7 +167,7 @@ def spectra_row(splitting: np.ndarray, translation: np.ndarray) -> tuple[str, st
 
 def stability(
     energy: AbstractEnergy,
-    heads: AbstractHeads,
+    family: AbstractFamily,
     mu: Particles,
     *,
     tolerance: float = 1e-6,
@@ -181,7 +181,7 @@ def stability(
     slope = float(jnp.abs(_gradient(energy, mu, mu.points, mu.points)).max())
     if slope > stationary:
         raise ValueError(f"`mu` is not stationary: its gradient is {slope:.3g} in size. Find a rest point first.")
-    still = gauge_directions(energy, heads, mu)
+    still = gauge_directions(energy, family, mu)
     split, apart = _outside(splitting, energy, mu, still)
     move, together = _outside(translation, energy, mu, still)
     small = tolerance * max(1e-12, np.abs(move).max(), np.abs(split).max())
@@ -196,11 +196,11 @@ def stability(
 
 
 def gauge_directions(
-    energy: AbstractEnergy, heads: AbstractHeads, mu: Particles, tolerance: float = 1e-8
+    energy: AbstractEnergy, family: AbstractFamily, mu: Particles, tolerance: float = 1e-8
 ) -> Float[np.ndarray, "g nD"]:
     """Orthonormal directions of the gauge group that the Hessian does not feel; weight decay leaves only rotations."""
     n, D = mu.points.shape
-    each = [np.asarray(heads.gauge(theta)) for theta in mu.points]
+    each = [np.asarray(family.gauge(theta)) for theta in mu.points]
     tangents = np.zeros((sum(map(len, each)), n, D))
     for i, block in enumerate(each):
         tangents[i * len(block) : (i + 1) * len(block), i] = block
@@ -293,16 +293,17 @@ class Monotonicity(NamedTuple):
 
 def monotonicity(
     energy: AbstractEnergy,
-    risk: HeadRisk,
+    risk: AbstractRisk,
     theta: Theta,
     radius: float,
     *,
     samples: int = 256,
     key: RandomKey = 0,
 ) -> Monotonicity:
-    """The least curvature `m0` of `Psi` and the largest coupling `L0 = sup E sum_t |J_t|^2` in a ball of heads.
+    """The least curvature `m0` of `Psi` and the largest coupling `L0 = k sup E sum_t |J_t|^2` in a ball of particles.
 
-    Extrema over samples: `m0` is an upper and `L0` a lower estimate.
+    `k` bounds how the loss curves: one for cross-entropy, as in the theory, two for squares. Extrema over samples: `m0` is an
+    upper and `L0` a lower estimate.
     """
     points = theta[None, None] + radius * jax.random.ball(
         as_key(key), len(theta), shape=(2, samples), dtype=theta.dtype
@@ -314,13 +315,20 @@ def monotonicity(
 
     def slopes(x):
         J = jax.jacfwd(risk.features)(x)
-        return jnp.sum(risk.shares * jnp.linalg.norm(J, ord=2, axis=(-2, -1)) ** 2)
+        return risk.criterion.smoothness * jnp.sum(risk.shares * jnp.linalg.norm(J, ord=2, axis=(-2, -1)) ** 2)
 
     m0 = jax.jit(jax.vmap(curvature))(points[0], points[1]).min()
     return Monotonicity(float(m0), float(jax.jit(jax.vmap(slopes))(points[0]).max()))
 
 
-def critical_decay(risk: HeadRisk) -> float:
-    """The weight decay below which the zero head loses its stability: the largest singular value of `G` at zero heads."""
-    zero = jnp.zeros(risk.heads.size, risk.tokens.dtype)
-    return float(jnp.linalg.norm(risk.outer(Particles(risk.heads.space, zero[None]), zero), ord=2))
+def critical_decay(risk: AbstractRisk) -> float:
+    """The weight decay below which particles at zero lose their stability.
+
+    The largest `-Psi` of unit particles where factors are all there is; otherwise minus the least eigenvalue of the Hessian of
+    `Psi` at zero, which for heads is the largest singular value of `G`.
+    """
+    family = risk.family
+    zero = _dirac(jnp.zeros(family.size, risk.targets.dtype))
+    if sum(family.factors, start=()) == tuple(family.shapes):
+        return -ridge_criterion(risk, zero).value
+    return -float(jnp.linalg.eigvalsh(matrix(splitting, risk, zero))[0])

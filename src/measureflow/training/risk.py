@@ -1,8 +1,8 @@
-"""Risks as energies: a convex loss of linear features of a measure, and the cross-entropy risk of heads as the first of them.
+"""Risks as energies: convex losses of linear features of a measure, and the weight decay that may be added to them.
 
-A layer of heads with law `mu` has the logits `z = ∫ A x U dmu W_E` and the risk `R(mu) = E sum_t l(y_t, z_t)`, where `l` is the
-cross-entropy. Its first variation is `Psi(theta; mu) = E sum_t <phi_t(theta), softmax(z_t) - y_t>`, not shifted to mean zero.
-For `N` equal heads `N dR/dtheta_i = grad Psi(theta_i; mu)`. Work and memory are linear in the number of heads.
+What particles learn is an objective: an energy with data that can be drawn. If it is a convex loss of `z = ∫ phi dmu` it is a
+risk, whose first variation is `Psi(theta; mu) = sum_s share_s <phi_s(theta), l'(z_s, y_s)>`, and all that certifies heads
+certifies every family: gap, support condition, best responses. For `N` equal particles `N dR/dtheta_i = grad Psi(theta_i; mu)`.
 """
 
 import abc
@@ -12,39 +12,51 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
-from scipy.special import xlogy
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
-from measureflow.annotations import Numbers
-from measureflow.energies import AbstractEnergy
-from measureflow.flows import precision
-from measureflow.measures import AbstractMeasure, Particles
-from measureflow.training import crowd
-from measureflow.training.families import Theta
-from measureflow.training.heads import AbstractHeads
-from measureflow.training.losses import AbstractLoss, CrossEntropy
+from measureflow.energies import AbstractEnergy, EnergySum
+from measureflow.measures import AbstractMeasure
+from measureflow.training.families import AbstractFamily, ByBlock, Theta
+from measureflow.training.landscape import AbstractLandscape
+from measureflow.training.losses import AbstractLoss
 
 
 class Baselines(NamedTuple):
-    """Risks that need no heads: of equal chances, of the frequencies of labels, and, for text, of those after each character."""
+    """Risks that need no particles: of predictions zero, which give classes equal chances; of the best constant prediction, the
+    frequencies of labels; and, for text, of those after each character."""
 
     uniform: float
     unigram: float
     bigram: float | None = None
 
 
-def entropy(counts: np.ndarray) -> float:
-    """The entropy of the law that is proportional to counts."""
-    law = counts / counts.sum()
-    return float(-xlogy(law, law).sum())
-
-
 Risk = TypeVar("Risk", bound="AbstractRisk")
 
 
-class AbstractRisk(AbstractEnergy):
+class AbstractObjective(AbstractEnergy):
+    """What particles learn: an energy with data that can be drawn, and a family that says what the particles are."""
+
+    @property
+    @abc.abstractmethod
+    def family(self) -> AbstractFamily:
+        """What the parameters of a particle mean."""
+
+    @property
+    @abc.abstractmethod
+    def quality(self) -> str:
+        """What `judged` measures, in words."""
+
+    @abc.abstractmethod
+    def judged(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """How good the predictions of a measure are, at most one."""
+
+    @abc.abstractmethod
+    def baselines(self) -> Baselines:
+        """Risks to hold against that of a measure."""
+
+
+class AbstractRisk(AbstractObjective):
     """A convex loss of linear features of a measure: `R(mu) = sum_s share_s l(z_s, y_s)` with `z = ∫ phi dmu`.
 
     Convex in the measure, with the first variation `Psi(theta; mu) = sum_s share_s <phi_s(theta), l'(z_s, y_s)>`, not shifted to
@@ -77,6 +89,43 @@ class AbstractRisk(AbstractEnergy):
         chosen = jax.random.randint(key, (size,), 0, len(inputs))
         batch = inputs[chosen], targets[chosen], shares[chosen] * (len(inputs) / size)
         return eqx.tree_at(lambda risk: risk.data(), self, batch)
+
+    def best_output(self, cotangents: Array, radii: ByBlock, decay: ByBlock, theta: Theta) -> Theta:
+        """The particle with the outputs, within radii, that make `Psi` least; `decay` is the ridge on blocks that have one.
+
+        Families without linear blocks have none to choose.
+        """
+        return theta
+
+    def landscape(self, cotangents: Array, radii: ByBlock) -> AbstractLandscape | None:
+        """What branch and bound searches for a proved best response, if it can."""
+        return None
+
+    def located(self, point: Float[Array, " k"], radii: ByBlock) -> Theta:
+        """The particle at a point of the landscape, whose output is still to choose."""
+        return point
+
+    @property
+    def provable(self) -> str:
+        """For which particles there is a landscape, in words."""
+        return "a family with a landscape, which this one has not"
+
+    @property
+    def quality(self) -> str:
+        """That of the loss."""
+        return self.criterion.quality
+
+    def judged(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The quality of the predictions."""
+        z = self.logits(mu)
+        y, shares = self.targets.astype(z.dtype), self.shares.astype(z.dtype)
+        return self.criterion.judged(z.reshape(-1, z.shape[-1]), y.reshape(-1, z.shape[-1]), shares.ravel())
+
+    def baselines(self) -> Baselines:
+        """The risk of predictions zero, and that of the best constant one."""
+        shares, targets = np.asarray(self.shares, float), np.asarray(self.targets, float)
+        least = self.criterion.constant(targets.reshape(-1, targets.shape[-1]), shares.ravel())
+        return Baselines(float(self.loss(jnp.zeros_like(self.targets))), least)
 
     def pulled(self, residuals: Float[Array, "*s V"]) -> Array:
         """Residuals as cotangents of what particles compute; the same unless a fixed map follows the particles."""
@@ -114,102 +163,6 @@ class AbstractRisk(AbstractEnergy):
 
 
 @final
-class HeadRisk(AbstractRisk):
-    """The cross-entropy of next-token prediction by one causal layer of heads with a fixed unembedding.
-
-    - `tokens` `(S, T, d)`: embedded sequences, all equally likely.
-    - `labels`: integers `(S, T)` below the vocabulary size, or target laws `(S, T, V)`.
-    - `unembedding` `(d, V)`: the fixed matrix from vectors to logits.
-    - `heads`: what the parameters of a head mean.
-    - `reduction`: add up the positions of a sequence, or average them.
-    - `mask` `(S, T)`: true where a position counts; needed when sequences were padded to one length.
-    """
-
-    tokens: Float[Array, "S T d"]
-    targets: Float[Array, "S T V"]
-    shares: Float[Array, "S T"]
-    unembedding: Float[Array, "d V"]
-    heads: AbstractHeads
-    criterion: CrossEntropy
-
-    def __init__(
-        self,
-        tokens: Numbers,
-        labels: Numbers,
-        unembedding: Numbers,
-        heads: AbstractHeads,
-        *,
-        reduction: str = "sum",
-        mask: Bool[ArrayLike, "S T"] | None = None,
-    ):
-        self.tokens = _tokens(tokens, heads.dim)
-        S, T, d = self.tokens.shape
-        self.unembedding = checks.floating(unembedding).astype(self.tokens.dtype)
-        checks.shaped("unembedding", self.unembedding, (d, "V"), "It maps a vector of the size of a token to logits.")
-        checks.finite("unembedding", self.unembedding)
-        self.criterion = CrossEntropy()
-        self.targets = self.criterion.targets(labels, (S, T), self.unembedding.shape[1], self.tokens.dtype)
-        self.shares = _shares(mask, (S, T), reduction, self.tokens.dtype)
-        self.heads = heads
-
-    def baselines(self) -> Baselines:
-        """What the labels tell without heads: `log V` and the entropy of their frequencies, times the positions that count."""
-        shares, targets = np.asarray(self.shares, float), np.asarray(self.targets, float)
-        each = np.log(targets.shape[-1]), entropy(np.tensordot(shares, targets, 2))
-        return Baselines(*(float(shares.sum() * value) for value in each))
-
-    def accuracy(self, mu: AbstractMeasure) -> Float[Array, ""]:
-        """The share of positions whose most likely next token is the most likely target."""
-        hits = jnp.argmax(self.logits(mu), -1) == jnp.argmax(self.targets, -1)
-        return jnp.sum(self.shares, where=hits) / jnp.sum(self.shares)
-
-    def features(self, theta: Theta) -> Float[Array, "S T V"]:
-        """The logits of one head: `phi(x; theta) = A x U W_E`."""
-        mixed = jax.vmap(lambda x: self.heads.mix(theta, x))(self.tokens.astype(theta.dtype))
-        return mixed @ self.unembedding.astype(theta.dtype)
-
-    def logits(self, mu: AbstractMeasure) -> Float[Array, "S T V"]:
-        """The average of the features over the heads: `z = ∫ phi dmu`."""
-        tokens = self.tokens.astype(precision(mu))
-        if isinstance(mu, Particles):
-            mixed = crowd.total(self.heads, mu.points, mu.weights, tokens)
-        else:
-            mixed = mu.integrate(jax.vmap(lambda theta: jax.vmap(lambda x: self.heads.mix(theta, x))(tokens)))
-        return jnp.matmul(mixed, self.unembedding.astype(mixed.dtype), precision=jax.lax.Precision.HIGHEST)
-
-    def pulled(self, residuals: Float[Array, "S T V"]) -> Float[Array, "S T d"]:
-        """The residuals pulled back by the unembedding."""
-        return jnp.matmul(residuals, self.unembedding.astype(residuals.dtype).T, precision=jax.lax.Precision.HIGHEST)
-
-    def against(self, cotangents: Float[Array, "S T d"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
-        """The pairing of what heads compute with given cotangents: `sum_st <(A x U)_st, c_st>`."""
-        return crowd.pairing(self.heads, xs, self.tokens.astype(xs.dtype), cotangents)
-
-    def outer(self, mu: AbstractMeasure, theta: Theta) -> Float[Array, "d d"]:
-        """What the best output of a head depends on: `G = E sum_t (A x)_t (softmax(z_t) - y_t)^T W_E^T`.
-
-        Then `Psi = tr(U^T G)`, linear in the output matrix `U`.
-        """
-        return self.outer_against(self.cotangents(mu), theta)
-
-    def outer_against(self, cotangents: Float[Array, "S T d"], theta: Theta) -> Float[Array, "d d"]:
-        """The matrix `sum_st (A x)_st c_st^T` for given cotangents."""
-
-        def one(x, c):
-            return (self.heads.attention(theta, x) @ x).T @ c
-
-        return jax.vmap(one)(self.tokens.astype(theta.dtype), cotangents).sum(0)
-
-    def data(self) -> tuple[Any, Any, Any]:
-        """The sequences."""
-        return self.tokens, self.targets, self.shares
-
-    def with_heads(self, heads: AbstractHeads) -> "HeadRisk":
-        """The same data with another family of heads."""
-        return eqx.tree_at(lambda r: r.heads, self, heads)
-
-
-@final
 class Ridge(AbstractEnergy):
     """Weight decay: `∫ sum_k (strength_k / 2) (theta_k - anchor_k)^2 dmu`, linear in the measure.
 
@@ -224,34 +177,34 @@ class Ridge(AbstractEnergy):
         if checks.concrete(self.strength) and (np.asarray(self.strength) < 0).any():
             raise ValueError(f"`strength` must not be negative; got {np.asarray(self.strength).min():g}.")
 
+    def by_block(self, family: AbstractFamily) -> dict[str, Float[Array, ""]] | None:
+        """The strength on each block, if it is one number there and pulls to zero; nothing if any block is not so."""
+        full = [np.broadcast_to(np.asarray(value, float), (family.size,)) for value in (self.strength, self.anchor)]
+        strength, anchor = (family.unfold(jnp.asarray(value)) for value in full)
+        if any(np.ptp(strength[name]) > 0 or np.any(anchor[name]) for name in family.shapes):
+            return None
+        return {name: block.ravel()[0] for name, block in strength.items()}
+
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The average of the penalty."""
         return mu.integrate(lambda xs: self.variation(mu, xs))
 
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """The penalty itself."""
+        return self.penalty(xs)
+
+    def penalty(self, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """What each particle pays, whatever the others do."""
         strength, anchor = (jnp.broadcast_to(v.astype(xs.dtype), xs.shape[-1:]) for v in (self.strength, self.anchor))
         return (xs - anchor[None]) ** 2 @ strength / 2
 
 
-def _tokens(tokens: Numbers, dim: int) -> Float[Array, "S T d"]:
-    try:
-        array = checks.floating(tokens)
-    except (ValueError, TypeError):
-        raise ValueError(
-            "`tokens` must be one array of sequences of equal length; pad shorter ones and give a `mask`."
-        ) from None
-    checks.shaped("tokens", array, ("S", "T", dim), "Sequences, positions, coordinates of a token.")
-    checks.finite("tokens", array)
-    return array
-
-
-def _shares(mask: Bool[ArrayLike, "S T"] | None, shape: tuple[int, int], reduction: str, dtype) -> Float[Array, "S T"]:
-    if reduction not in ("sum", "mean"):
-        raise ValueError(f"`reduction` must be 'sum' or 'mean'; got {reduction!r}.")
-    counts = jnp.ones(shape, dtype) if mask is None else jnp.asarray(mask)
-    checks.shaped("mask", counts, shape, "It says for each position whether it counts.")
-    counts = counts.astype(dtype)
-    if checks.concrete(counts) and not np.asarray(counts).any():
-        raise ValueError("`mask` hides every position; at least one must count.")
-    return counts / (shape[0] if reduction == "sum" else counts.sum())
+def parts(energy: AbstractEnergy) -> tuple[AbstractRisk, Ridge | None]:
+    """A risk and the weight decay that is added to it, if there is one; other energies have no certificate here."""
+    terms = energy.terms if isinstance(energy, EnergySum) else (energy,)
+    risks = [term for term in terms if isinstance(term, AbstractRisk)]
+    ridges = [term for term in terms if isinstance(term, Ridge)]
+    if len(risks) != 1 or len(ridges) != len(terms) - 1 or len(ridges) > 1:
+        names = " + ".join(type(term).__name__ for term in terms)
+        raise ValueError(f"`risk` must be a risk that is convex in the measure, or one `+ Ridge(...)`; got {names}.")
+    return risks[0], ridges[0] if ridges else None

@@ -30,7 +30,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 
     def along(share):
         scale = jnp.sqrt(share) * jnp.ones(24).at[:12].set(1 / jnp.sqrt(share))
-        return float(value(Particles(zero.space, (scale * response.head)[None])))
+        return float(value(Particles(zero.space, (scale * response.particle)[None])))
 
     found: Any = minimize_scalar(along, bounds=(1e-3, 1.0), method="bounded", options={"xatol": 1e-9})
     noise = 1e-3 * jax.random.normal(jax.random.key(seed), (4, 24)).at[:, :12].set(0.0)
