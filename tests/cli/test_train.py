@@ -85,7 +85,7 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
         "heuristic-LMO",
         "optimal",
         "log V",
-        "H_tr: how Ψ curves when all heads move",
+        "H_tr: how Ψ curves when all move",
         "offender: of least Ψ",
     ):
         assert word in printed
@@ -137,7 +137,7 @@ def test_training_on_text_says_what_its_risk_is_worth(capsys):
     for word in ("baselines", "held out", "continuation", "exp(R) is the number", "H_tr = H + K"):
         assert word in " ".join(printed.split())
     assert main(["train", "certify", "run"]) == 1
-    assert "on text not trained" in capsys.readouterr().out
+    assert "on data not trained" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from measureflow.plotting import Along, draw_heads, training_figure
+from measureflow.plotting import Along, draw_particles, training_figure
 from measureflow.plotting.training import draw_spectra
 
 RNG = np.random.default_rng(0)
@@ -22,7 +22,7 @@ def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
     series = {"risk": Along(RISK, "risk"), "dissipation": Along(LOST, "dissipation")}
     run = SimpleNamespace(times=TIMES, series=series, title="a run", at=lambda i: None)
     spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
-    more = {"limit": RISK - 0.1, "limit_heads": 99, "baselines": {"unigram": 2.5}}
+    more = {"limit": RISK - 0.1, "many": 99, "baselines": {"unigram": 2.5}}
     figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, **more)
     np.testing.assert_array_equal(line(figure, "risk").get_ydata(), RISK)
     np.testing.assert_array_equal(line(figure, "limit").get_ydata(), RISK - 0.1)
@@ -54,7 +54,7 @@ def test_zero_up_to_rounding_is_not_unstable():
 
 def test_heads_are_joined_from_start_to_end():
     first, last = RNG.normal(size=(2, 8, 3))
-    ax = draw_heads(Figure().subplots(), first, last)
+    ax = draw_particles(Figure().subplots(), first, last)
     found = {part.get_gid(): part for part in ax.collections}
     ways = np.stack(found["ways"].get_segments())
     np.testing.assert_allclose(ways[:, 0], found["start"].get_offsets(), atol=1e-14)
@@ -63,9 +63,9 @@ def test_heads_are_joined_from_start_to_end():
 
 def test_a_head_far_out_does_not_set_the_scale_and_is_told():
     first, last = RNG.normal(size=(2, 20, 3))
-    near = draw_heads(Figure().subplots(), first, last)
+    near = draw_particles(Figure().subplots(), first, last)
     last[0] = [1e4, -1e4, 0.0]
-    ax = draw_heads(Figure().subplots(), first, last)
+    ax = draw_particles(Figure().subplots(), first, last)
     # The other heads decide, in components of their own: about the same width, and not four orders more.
     assert np.ptp(ax.get_xlim()) < 2 * np.ptp(near.get_xlim())
     assert ax.get_legend().get_title().get_text() == "1 of 20 end outside"

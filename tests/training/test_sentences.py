@@ -85,7 +85,7 @@ def test_an_examination_is_one_line_in_a_shell_and_a_table_in_a_notebook(at_rest
         assert f"<summary><b>{word}</b>: {GLOSSARY[word].line}</summary>" in shown
     for part in (
         "<td>at rest</td><td>yes",
-        "0.2329 of H (heads apart), 0.3135 of H_tr",
+        "0.2329 of H (apart), 0.3135 of H_tr",
         "<td>norms up to 0.5554 (scores)",
     ):
         assert part in shown

@@ -1,4 +1,4 @@
-"""`measureflow train heads`: heads trained by cross-entropy, saved and pictured; `train certify RUN`: how good they are."""
+"""`measureflow train heads` and `train neurons`: trained, saved and pictured; `train certify RUN`: how good they are."""
 
 from pydantic import Field, NonNegativeInt
 
@@ -12,18 +12,19 @@ from measureflow.runs.vocabulary import Positive
 from measureflow.runs.words import nearest
 from measureflow.wording import Report
 
-USAGE = """usage: measureflow train {heads,certify} [options]
+USAGE = """usage: measureflow train {heads,neurons,certify} [options]
 
   heads        train attention heads under cross-entropy; save data, table and picture
-  certify RUN  print what is known of the last heads of a run: rest, optimality, stability
+  neurons      train a two-layer network on a table of data; save data, table and picture
+  certify RUN  print what is known of the end of a run: rest, optimality, stability
 
-`measureflow train heads --help` and `measureflow train certify --help` list the options."""
+`measureflow train heads --help`, and so on, list the options."""
 
 
 class Certify(Words):
-    """Print what is known of the last heads of a training run: rest, optimality, stability. Exit code 1 if not optimal."""
+    """Print what is known of the end of a training run: rest, optimality, stability. Exit code 1 if not optimal."""
 
-    run: tuple[str, ...] = positional("RUN", "run folder of `measureflow train heads`")
+    run: tuple[str, ...] = positional("RUN", "run folder of `measureflow train`")
     prove: Positive | None = Field(None, description="prove the bounds by branch and bound, to this tolerance")
     rounds: NonNegativeInt = Field(
         0, description="rounds of Frank-Wolfe, which look for a better lower bound of the risk"
@@ -38,29 +39,36 @@ def main(argv: list[str]) -> int:
         case "-h" | "--help":
             say(USAGE)
             return 0
-        case "heads":
-            return main_of("train heads", rest)
+        case "heads" | "neurons":
+            return main_of(f"train {what}", rest)
         case "certify":
             words = parse(Certify, rest, "measureflow train certify")
             return _certify(one(words.run), words)
         case _:
-            raise InputError(f"{what!r} is not something to train{nearest(what, ['heads', 'certify'])}.", "", USAGE)
+            raise InputError(
+                f"{what!r} is not something to train{nearest(what, ['heads', 'neurons', 'certify'])}.", "", USAGE
+            )
 
 
 def _certify(path: str, words: Certify) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.runs.heads import worth_rows
+    from measureflow.runs.commands import command
+    from measureflow.runs.learning import AbstractTraining
     from measureflow.runs.training import reopen, worth
-    from measureflow.training import examine
+    from measureflow.training import AbstractRisk, examine
     from measureflow.training.glossary import notes
 
     config, problem, mu = reopen(path)
+    trained = command(f"train {config.noun}")
+    assert isinstance(trained, AbstractTraining)
+    if not isinstance(problem.risk, AbstractRisk):
+        raise InputError("Several layers are not convex in their measure, so that no certificate is known; train one.")
     try:
         found = examine(problem.risk, mu, decay=config.decay, prove=words.prove, rounds=words.rounds)
     except ValueError as error:
         raise InputError(str(error)) from None
-    against = Report(tuple(worth_rows(worth(problem, config, mu))), notes("baselines"))
+    against = Report(tuple(trained.worth(worth(problem, mu))), notes("baselines"))
     print_report(Console(), found.report + against, explain=words.explain)
     return 0 if found.certificate.optimal else 1

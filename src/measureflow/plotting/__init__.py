@@ -48,7 +48,7 @@ from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.tables import draw_counts as draw_counts
 from measureflow.plotting.tables import draw_table as draw_table
 from measureflow.plotting.tokens import draw_tokens as draw_tokens
-from measureflow.plotting.training import draw_heads as draw_heads
+from measureflow.plotting.training import draw_particles as draw_particles
 from measureflow.plotting.training import draw_risk as draw_risk
 from measureflow.plotting.training import training_figure as training_figure
 from measureflow.plotting.transport import draw_interpolations as draw_interpolations

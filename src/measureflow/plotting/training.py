@@ -1,7 +1,8 @@
-"""A training run on one page: risk, dissipation, the cloud of heads, and the spectra that decide its stability."""
+"""A training run on one page: risk, dissipation, the cloud of particles, and the spectra that decide its stability."""
 
 from collections.abc import Mapping
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -13,6 +14,12 @@ from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.plotting.recorded import Recorded
 from measureflow.plotting.words import wrapped
 from measureflow.wording import rounding
+
+DEPTHS = matplotlib.colormaps["viridis"]
+"""Colours of layers, from the first, dark, to the last."""
+
+CLOSE = 0.05
+"""The share of the height of a picture within which two names would overlap."""
 
 FAR = 5.0
 """So many times the typical distance from the middle is far out."""
@@ -27,23 +34,28 @@ def training_figure(
     limit: Numbers | None = None,
     limit_error: Numbers | None = None,
     on_samples: Numbers | None = None,
-    limit_heads: int = 0,
+    many: int = 0,
+    noun: str = "heads",
+    depth: int = 1,
     baselines: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw a training run.
 
-    `invariants` `(2, n, g)` are gauge-invariant coordinates of the heads at both ends; `splitting` and `translation`
+    `invariants` `(2, n, g)` are gauge-invariant coordinates of the particles at both ends; `splitting` and `translation`
     are eigenvalues of `H` and `H_tr` at the end; `limit` is the risk of the mean-field equation at the same times with its
     standard error, `on_samples` that of as many heads on the samples of the run, and `baselines` are risks without heads by their
-    names.
+    names. Particles of several layers, one after the other, are drawn by `depth`.
     """
     figure = Figure(figsize=(12, 7.5), dpi=150, layout="constrained")
     (a, b), (c, d) = figure.subplots(2, 2)
     risk = run.series["risk"]
-    limits = {"limit": limit, "limit_error": limit_error, "on_samples": on_samples, "limit_heads": limit_heads}
+    limits = {"limit": limit, "limit_error": limit_error, "on_samples": on_samples, "many": many, "noun": noun}
     draw_risk(a, run.times, risk.values, baselines=baselines, name=risk.label, **limits)
     draw_dissipation(b, run.times, run.series["dissipation"].values)
-    draw_heads(c, *np.asarray(invariants))
+    if depth > 1:
+        draw_layers(c, np.asarray(invariants)[-1], depth, noun)
+    else:
+        draw_particles(c, *np.asarray(invariants), noun=noun)
     draw_spectra(d, splitting, translation)
     figure.suptitle(wrapped(run.title), fontsize=14, color=INK, parse_math=False)
     return figure
@@ -57,7 +69,8 @@ def draw_risk(
     limit: Numbers | None = None,
     limit_error: Numbers | None = None,
     on_samples: Numbers | None = None,
-    limit_heads: int = 0,
+    many: int = 0,
+    noun: str = "heads",
     baselines: Mapping[str, float] | None = None,
     name: str = "risk",
 ) -> Axes:
@@ -68,7 +81,7 @@ def draw_risk(
     times = np.asarray(times, float)
     if limit is not None:
         limit = np.asarray(limit, float)[: len(times)]
-        when, label = times[: len(limit)], f"mean-field limit, by {limit_heads} heads"
+        when, label = times[: len(limit)], f"mean-field limit, by {many} {noun}"
         ax.plot(when, limit, color=PALETTE[1], linewidth=3.5, alpha=0.6, label=label, gid="limit")
         if limit_error is not None:
             error = 2 * np.asarray(limit_error, float)[: len(limit)]
@@ -77,7 +90,7 @@ def draw_risk(
             )
     if on_samples is not None:
         noisy = np.asarray(on_samples, float)[: len(times)]
-        label = f"{limit_heads} heads on the same samples"
+        label = f"{many} {noun} on the same samples"
         ax.plot(
             times[: len(noisy)],
             noisy,
@@ -87,15 +100,25 @@ def draw_risk(
             label=label,
             gid="on samples",
         )
-    for word, value in (baselines or {}).items():
-        ax.axhline(value, color=FAINT, linewidth=1, linestyle="--", zorder=0, gid=word)
-        ax.annotate(
-            word, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9, color=INK
-        )
+    for words, value in _joined(baselines or {}, float(np.ptp(np.asarray(risk, float)))):
+        ax.axhline(value, color=FAINT, linewidth=1, linestyle="--", zorder=0, gid=words[0])
+        at = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+        ax.annotate(", ".join(words), (1, value), **at, fontsize=9, color=INK)
     ax.plot(times, np.asarray(risk), color=INK, linewidth=2, label="this run", gid="risk")
     if limit is not None:
         ax.legend(frameon=False, fontsize=10)
     return _dress(ax, "time t", name)
+
+
+def _joined(lines: Mapping[str, float], span: float) -> list[tuple[list[str], float]]:
+    """Lines with their names; those that would lie on each other in a picture are one."""
+    found: list[tuple[list[str], float]] = []
+    for word, value in sorted(lines.items(), key=lambda line: line[1], reverse=True):
+        if found and abs(found[-1][1] - value) < CLOSE * span:
+            found[-1][0].append(word)
+        else:
+            found.append(([word], value))
+    return found
 
 
 def draw_dissipation(ax: Axes, times: Numbers, dissipation: Numbers) -> Axes:
@@ -105,10 +128,10 @@ def draw_dissipation(ax: Axes, times: Numbers, dissipation: Numbers) -> Axes:
     return _dress(ax, "time t", "dissipation D")
 
 
-def draw_heads(ax: Axes, first: Numbers, last: Numbers) -> Axes:
-    """Draw the ways of heads from start to end in the two principal components of the last ones, and return the axes.
+def draw_particles(ax: Axes, first: Numbers, last: Numbers, noun: str = "heads") -> Axes:
+    """Draw the ways of particles from start to end in the two principal components of the last ones, and return the axes.
 
-    A few heads far out do not set the scale: their ways leave the picture, which says how many.
+    A few far out do not set the scale: their ways leave the picture, which says how many.
     """
     first, last = np.atleast_2d(np.asarray(first, float)), np.atleast_2d(np.asarray(last, float))
     bulk = last[_central(last - np.median(last, 0))]
@@ -119,9 +142,26 @@ def draw_heads(ax: Axes, first: Numbers, last: Numbers) -> Axes:
     ax.add_collection(ways)
     for places, colour, name in zip(ends, (FAINT, PALETTE[0]), ("start", "end"), strict=True):
         ax.scatter(*places.T, s=18, color=colour, alpha=0.8, linewidths=0, label=name, zorder=2, gid=name)
-    outside = _frame(ax, np.concatenate(ends), len(last))
+    outside = _frame(ax, ends)
     ax.legend(frameon=False, fontsize=10, title=outside or None, title_fontsize=10)
-    return _dress(ax, "first component of the heads", "second component")
+    return _dress(ax, f"first component of the {noun}", "second component")
+
+
+def draw_layers(ax: Axes, last: Numbers, depth: int, noun: str = "heads") -> Axes:
+    """Draw the last particles of several layers in two principal components that all share, by depth, and return the axes."""
+    heads = np.asarray(last, float)
+    layers = heads.reshape(len(heads), depth, -1)
+    flat = layers.reshape(len(heads) * depth, -1)
+    bulk = flat[_central(flat - np.median(flat, 0))]
+    axes = np.linalg.svd(bulk - bulk.mean(0), full_matrices=False)[2][:2]
+    places = (layers - bulk.mean(0)) @ axes.T
+    for layer, colour in enumerate(DEPTHS(np.linspace(0.1, 0.85, depth))):
+        ax.scatter(
+            *places[:, layer].T, s=18, color=colour, linewidths=0, label=f"layer {layer + 1}", gid=f"layer {layer + 1}"
+        )
+    outside = _frame(ax, [places.reshape(-1, 2)])
+    ax.legend(frameon=False, fontsize=10, title=outside or None, title_fontsize=10)
+    return _dress(ax, f"first component of the {noun}", "second component")
 
 
 def _central(offsets: np.ndarray) -> np.ndarray:
@@ -130,14 +170,15 @@ def _central(offsets: np.ndarray) -> np.ndarray:
     return away <= FAR * max(float(np.median(away)), np.finfo(float).tiny)
 
 
-def _frame(ax: Axes, places: np.ndarray, count: int) -> str:
-    """Set limits around what is not far out, and say how many of the last `count` places are outside."""
-    inside = places[_central(places - np.median(places, 0))]
+def _frame(ax: Axes, ends: list[np.ndarray]) -> str:
+    """Set limits around what is not far out at either end, and say how many of the last places are outside."""
+    inside = np.concatenate([places[_central(places - np.median(places, 0))] for places in ends])
     low, high = inside.min(0), inside.max(0)
     room = 0.08 * np.maximum(high - low, np.finfo(float).tiny)
     ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
-    outside = count - int(np.all((places[-count:] >= low - room) & (places[-count:] <= high + room), axis=1).sum())
-    return f"{outside} of {count} end outside" if outside else ""
+    last = ends[-1]
+    outside = int((~np.all((last >= low - room) & (last <= high + room), axis=1)).sum())
+    return f"{outside} of {len(last)} end outside" if outside else ""
 
 
 def draw_spectra(ax: Axes, splitting: Numbers, translation: Numbers) -> Axes:

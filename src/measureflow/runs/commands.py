@@ -103,6 +103,7 @@ COMMANDS: dict[str, str | type[AbstractCommand]] = {
     "simulate": "measureflow.runs.commands:Simulate",
     "record": "measureflow.runs.commands:Record",
     "train heads": "measureflow.runs.heads:TrainHeads",
+    "train neurons": "measureflow.runs.neurons:TrainNeurons",
 }
 
 

@@ -167,6 +167,32 @@ RISKS = Table(
 )
 """Risks of heads that are trained; `data` also takes a text file."""
 
+TABLES_OF_DATA = Table(
+    "data",
+    {
+        "digits": Word("handwritten digits of 8 x 8 pixels, ten classes", "sklearn.datasets:load_digits"),
+        "iris": Word("three kinds of iris", "sklearn.datasets:load_iris"),
+        "wine": Word("three kinds of wine", "sklearn.datasets:load_wine"),
+        "breast-cancer": Word("tumours, benign or not", "sklearn.datasets:load_breast_cancer"),
+        "diabetes": Word("how diabetes progresses, a number", "sklearn.datasets:load_diabetes"),
+    },
+)
+"""Data for neurons that come with scikit-learn; `data` also takes a CSV or npz file."""
+
+ACTIVATIONS = Table(
+    "activation",
+    {
+        "relu": Word("the positive part", "jax.nn:relu", traits=("kinked",)),
+        "tanh": Word("the hyperbolic tangent", "jax.numpy:tanh"),
+        "sigmoid": Word("between 0 and 1", "jax.nn:sigmoid"),
+        "softplus": Word("a smooth positive part", "jax.nn:softplus"),
+        "erf": Word("the error function", "jax.scipy.special:erf"),
+        "sin": Word("the sine", "jax.numpy:sin"),
+        "cos": Word("the cosine", "jax.numpy:cos"),
+    },
+)
+"""What neurons do with a number. `kinked`: its slope jumps."""
+
 TOLERANCE = {
     "rtol": Option(Positive | None, None, "tolerance of the adaptive solvers; 1e-8 unless given"),
     "most_steps": Option(PositiveInt, 100_000, "steps between two frames after which a run is given up"),

@@ -11,18 +11,19 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow import checks
-from measureflow.energies import AbstractEnergy
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure
 from measureflow.spaces import Euclidean
 from measureflow.training.attention import HeadRisk
+from measureflow.training.families import Stacked
+from measureflow.training.risk import AbstractObjective, Baselines
 
 
 @final
-class DeepHeadRisk(AbstractEnergy):
+class DeepHeadRisk(AbstractObjective):
     """The cross-entropy of `depth` residual layers of heads, on the data of a `HeadRisk`."""
 
     risk: HeadRisk
@@ -36,9 +37,31 @@ class DeepHeadRisk(AbstractEnergy):
         self.step = checks.floating(1 / depth if step is None else step)
 
     @property
+    def family(self) -> Stacked:
+        """A head for each layer."""
+        return Stacked(self.risk.heads, self.depth)
+
+    @property
     def space(self) -> Euclidean:
         """Where a head of every layer lives."""
-        return Euclidean(self.depth * self.risk.heads.size)
+        return self.family.space
+
+    @property
+    def quality(self) -> str:
+        """That of the loss."""
+        return self.risk.quality
+
+    def judged(self, mu: AbstractMeasure) -> Float[Array, ""]:
+        """The share of positions whose next token is guessed right."""
+        return self.risk.judged_by(self._logits(self.states(mu)[-1]))
+
+    def baselines(self) -> Baselines:
+        """Those of the data."""
+        return self.risk.baselines()
+
+    def draw(self, key: PRNGKeyArray, size: int) -> "DeepHeadRisk":
+        """The risk of random sequences."""
+        return eqx.tree_at(lambda deep: deep.risk, self, self.risk.draw(key, size))
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The cross-entropy of the readout of the last states."""
@@ -83,7 +106,10 @@ class DeepHeadRisk(AbstractEnergy):
         return moved.states(mu)[-1]
 
     def _loss(self, h: Float[Array, "S T d"]) -> Float[Array, ""]:
-        return self.risk.loss(h @ self.risk.unembedding.astype(h.dtype))
+        return self.risk.loss(self._logits(h))
+
+    def _logits(self, h: Float[Array, "S T d"]) -> Float[Array, "S T V"]:
+        return h @ self.risk.unembedding.astype(h.dtype)
 
     def _mix(self, theta: Float[Array, " D"], h: Float[Array, "S T d"]) -> Float[Array, "S T d"]:
         return jax.vmap(lambda x: self.risk.heads.mix(theta, x))(h)

@@ -6,6 +6,7 @@ like any other. A family folds it into named blocks.
 
 import abc
 from collections.abc import Mapping
+from typing import final
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from measureflow import checks
-from measureflow.annotations import Number, RandomKey
+from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import AbstractSpace, Ball, Euclidean, Product
@@ -122,9 +123,55 @@ class AbstractFamily(eqx.Module):
         sizes = {group: sum(_count(self.shapes[name]) for name in group) for group in groups}
         return Product(*(Ball(size, 1.0 if group in self.factors else radius) for group, size in sizes.items()))
 
-    def gaussian(self, n: int, scale: Number = 1.0, *, key: RandomKey) -> Particles:
-        """Independent particles with normal entries."""
-        return Particles(self.space, checks.floating(scale) * jax.random.normal(as_key(key), (n, self.size)))
+    def gaussian(self, n: int, scale: Numbers | Number = 1.0, *, key: RandomKey) -> Particles:
+        """Independent particles with normal entries; `scale` is their deviation, one number or one for each coordinate."""
+        scale = jnp.broadcast_to(checks.floating(scale), (self.size,))[None]
+        return Particles(self.space, scale * jax.random.normal(as_key(key), (n, self.size)))
+
+
+@final
+class Stacked(AbstractFamily):
+    """One particle of a family for each layer, one after the other; block `query` of layer 2 is `query2`."""
+
+    family: AbstractFamily
+    depth: int = eqx.field(static=True)
+
+    def __init__(self, family: AbstractFamily, depth: int):
+        self.family, self.depth = family, depth
+
+    @property
+    def dim(self) -> int:
+        """That of the family."""
+        return self.family.dim
+
+    @property
+    def noun(self) -> str:
+        """That of the family."""
+        return self.family.noun
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The blocks of all layers."""
+        layers = range(1, self.depth + 1)
+        return {f"{name}{layer}": shape for layer in layers for name, shape in self.family.shapes.items()}
+
+    def gauge(self, theta: Theta) -> Float[Array, "g D"]:
+        """The directions of each layer."""
+        each = jax.vmap(self.family.gauge)(self.layers(theta))
+        inside = jnp.eye(self.depth, dtype=theta.dtype)[:, None, :, None] * each[:, :, None, :]
+        return inside.reshape(-1, theta.size)
+
+    def invariants(self, theta: Theta) -> Float[Array, " g"]:
+        """Those of each layer."""
+        return jax.vmap(self.family.invariants)(self.layers(theta)).ravel()
+
+    def balance(self, theta: Theta) -> tuple[Array, ...]:
+        """What each layer conserves."""
+        return jax.vmap(self.family.balance)(self.layers(theta))
+
+    def layers(self, theta: Theta) -> Float[Array, "L D"]:
+        """The particles of the layers."""
+        return theta.reshape(self.depth, -1)
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -26,14 +26,14 @@ GLOSSARY = {
         ),
         Note(
             "H",
-            "how Ψ curves at the heads; below zero, heads that lie together part.",
+            "how Ψ curves; below zero, heads or neurons that lie together part.",
             "H = grad^2 Ψ(θ; mu) at the heads, with mu frozen. N heads at θ + h_i follow h_i' = -2 (H h_i + K mean(h)), so "
             "differences between them grow like exp(-2 λ t) along an eigenvector of H with λ < 0. Without weight decay H is "
             "never positive definite if values or outputs are trained, because Ψ is linear in each.",
         ),
         Note(
             "H_tr",
-            "how Ψ curves when all heads move; below zero, they leave together.",
+            "how Ψ curves when all move; below zero, they leave together.",
             "H_tr = H + K with K = E sum_t J_t^T (diag(p_t) - p_t p_t^T) J_t >= 0, where J_t is the derivative of the logits and "
             "p_t the prediction. For one head it is the Hessian of its risk. H >= 0 implies H_tr >= 0, not the other way round.",
         ),
@@ -58,7 +58,7 @@ GLOSSARY = {
         ),
         Note(
             "heuristic-LMO",
-            "the least Ψ is from a search, which may miss a better head.",
+            "the least Ψ is from a search, which may miss a better one.",
             "LMO is the linear minimisation oracle, which finds min Ψ over the set. Descent from many starts proves nothing; "
             "`--prove TOL` bounds it by branch and bound where scores have few parameters.",
         ),
@@ -77,7 +77,7 @@ GLOSSARY = {
         ),
         Note(
             "baselines",
-            "the risk of chance, of frequencies, and of the character before.",
+            "risks of chance, of the best constant, and of the character before.",
             "log V for V characters; the unigram entropy -sum_c p(c) log p(c); the bigram entropy -sum_bc p(b, c) log p(c | b), "
             "with the frequencies of the training text. Heads that look back farther than one character can go below the last. "
             "Where the risk adds up the positions of a sequence, so do these.",

@@ -142,7 +142,7 @@ def _seen(risk: AbstractRisk, ridge: Ridge | None, atoms: np.ndarray) -> tuple[n
 def _slid(
     risk: AbstractRisk, ridge: Ridge | None, space: AbstractSpace, atoms: np.ndarray, weights: np.ndarray, steps: int
 ) -> np.ndarray:
-    return np.asarray(slide(risk, ridge, space, _padded(atoms), _padded(weights), steps))[: len(atoms)]
+    return np.asarray(slide(risk, space, _padded(atoms), _padded(weights), steps, ridge))[: len(atoms)]
 
 
 @eqx.filter_jit
@@ -153,11 +153,11 @@ def _all_features(risk: AbstractRisk, atoms: Float[Array, "n D"]) -> Float[Array
 @eqx.filter_jit
 def slide(
     risk: AbstractRisk,
-    ridge: Ridge | None,
     space: AbstractSpace,
     atoms: Float[Array, "n D"],
     weights: Float[Array, " n"],
     steps: int,
+    ridge: Ridge | None = None,
 ):
     """Atoms moved by projected descent of the risk with their weights kept."""
 

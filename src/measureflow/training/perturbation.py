@@ -162,7 +162,7 @@ def spectra_row(splitting: np.ndarray, translation: np.ndarray) -> tuple[str, st
     """The least eigenvalues of `H` and `H_tr`, from spectra that begin with them."""
     small = rounding_of(splitting, translation)
     apart, together = (wording.number(float(values[0]), small) for values in (splitting, translation))
-    return "least eigenvalues", f"{apart} of H (heads apart), {together} of H_tr (together)"
+    return "least eigenvalues", f"{apart} of H (apart), {together} of H_tr (together)"
 
 
 def stability(

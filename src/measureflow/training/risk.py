@@ -117,9 +117,13 @@ class AbstractRisk(AbstractObjective):
 
     def judged(self, mu: AbstractMeasure) -> Float[Array, ""]:
         """The quality of the predictions."""
-        z = self.logits(mu)
+        return self.judged_by(self.logits(mu))
+
+    def judged_by(self, logits: Float[Array, "*s V"]) -> Float[Array, ""]:
+        """The quality of given predictions."""
+        z, V = logits, logits.shape[-1]
         y, shares = self.targets.astype(z.dtype), self.shares.astype(z.dtype)
-        return self.criterion.judged(z.reshape(-1, z.shape[-1]), y.reshape(-1, z.shape[-1]), shares.ravel())
+        return self.criterion.judged(z.reshape(-1, V), y.reshape(-1, V), shares.ravel())
 
     def baselines(self) -> Baselines:
         """The risk of predictions zero, and that of the best constant one."""

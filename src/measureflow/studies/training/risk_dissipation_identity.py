@@ -11,7 +11,7 @@ from scipy.integrate import cumulative_simpson, simpson
 from measureflow.energies import GradientFlow
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, draw_curves, draw_heads, panels
+from measureflow.plotting import Curve, Figure, draw_curves, draw_particles, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.training import Descent, InverseTime, dissipation, fixtures
@@ -82,5 +82,5 @@ def draw(found: Balance) -> Figure:
     figure, (left, right) = panels(2)
     integral = found.risk[0] + cumulative_simpson(found.lost, x=found.times, initial=0.0)
     draw_curves(left, [Curve("risk", found.times, found.risk, integral)], "time t", "risk", law="R(μ₀) - ∫2ξD dt")
-    draw_heads(right, *found.heads)
+    draw_particles(right, *found.heads)
     return figure
