@@ -67,7 +67,7 @@ def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
         assert word in printed
     with Image.open("run/figure.png") as picture:
         assert min(picture.size) > 800
-    _, problem, mu = reopen("run")
+    _, problem, mu, _ = reopen("run")
     data = mf.runs.open("run").data
     assert data.points.dims == ("time", "token", "coordinate")
     np.testing.assert_allclose(problem.risk(mu), data.risk.values[-1], rtol=1e-12)
@@ -123,7 +123,7 @@ def test_training_on_text_says_what_its_risk_is_worth(capsys):
     run = mf.runs.open("run")
     assert "explain" not in (run.path / "config.toml").read_text()
     rows, stats = dict(run.table.rows), run.stats
-    _, problem, mu = reopen("run")
+    _, problem, mu, _ = reopen("run")
     np.testing.assert_allclose(stats["held_out_risk"], problem.source.held_out(4)(mu), rtol=1e-12)
     chance = np.log(len(set(TEXT)))
     assert rows["baselines"].startswith(f"{chance:.4g} by chance (log V), {stats['unigram']:.4g} unigram")

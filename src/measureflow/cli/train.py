@@ -22,7 +22,8 @@ USAGE = """usage: measureflow train {heads,neurons,certify} [options]
 
 
 class Certify(Words):
-    """Print what is known of the end of a training run: rest, optimality, stability. Exit code 1 if not optimal."""
+    """Print what is known of the end of a training run: rest, optimality, stability, and
+    each assumption of the theory. Exit code 1 if not optimal."""
 
     run: tuple[str, ...] = positional("RUN", "run folder of `measureflow train`")
     prove: Positive | None = Field(None, description="prove the bounds by branch and bound, to this tolerance")
@@ -57,10 +58,10 @@ def _certify(path: str, words: Certify) -> int:
     from measureflow.runs.commands import command
     from measureflow.runs.learning import AbstractTraining
     from measureflow.runs.training import reopen, worth
-    from measureflow.training import AbstractRisk, examine
+    from measureflow.training import AbstractRisk, assumptions, examine
     from measureflow.training.glossary import notes
 
-    config, problem, mu = reopen(path)
+    config, problem, mu, points = reopen(path)
     trained = command(f"train {config.noun}")
     assert isinstance(trained, AbstractTraining)
     if not isinstance(problem.risk, AbstractRisk):
@@ -69,6 +70,9 @@ def _certify(path: str, words: Certify) -> int:
         found = examine(problem.risk, mu, decay=config.decay, prove=words.prove, rounds=words.rounds)
     except ValueError as error:
         raise InputError(str(error)) from None
+    supposed = assumptions(problem.descent, points, found)
     against = Report(tuple(trained.worth(worth(problem, mu))), notes("baselines"))
     print_report(Console(), found.report + against, explain=words.explain)
+    say("\nWhat theorems suppose of this run:")
+    print_report(Console(), supposed.report)
     return 0 if found.certificate.optimal else 1

@@ -1,7 +1,7 @@
 """Training as a job, whatever is trained, and what is needed of a finished one for a certificate."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -283,14 +283,24 @@ def _sample(source: AbstractObjective | Text, mu: Particles, seed: int) -> dict[
     return {"prompt": prompt, "continuation": source.write(mu, prompt, WRITTEN, key=seed)}
 
 
-def reopen(path: str) -> tuple[Training, Problem, Particles]:
-    """What a training run was asked, its problem and its last particles."""
+class Reopened(NamedTuple):
+    """A training run opened again: what was asked, its problem, its last particles and those of all frames."""
+
+    config: Training
+    problem: Problem
+    final: Particles
+    points: np.ndarray
+
+
+def reopen(path: str) -> Reopened:
+    """Open a training run again; its data must be what they were."""
     run = open_run(path)
     if not isinstance(run.command, AbstractTraining) or not run.frames:
         raise InputError(f"{path!r} is not a training run with saved frames; `measureflow train heads` writes one.")
     check_inputs(run)
     problem, _ = built(run.config, load(run.config.source)(run.config))
-    return run.config, problem, problem.particles(run.final)
+    points = np.asarray(run.data.points.values)[: run.frames, :, : problem.risk.family.size]
+    return Reopened(run.config, problem, problem.particles(run.final), points)
 
 
 def figure(run: Run) -> Any:

@@ -3,6 +3,11 @@
 from measureflow import annotations, precision
 from measureflow.training import fixtures as fixtures
 from measureflow.training.attention import HeadRisk as HeadRisk
+from measureflow.training.bounds import Basin as Basin
+from measureflow.training.bounds import basin as basin
+from measureflow.training.bounds import domination as domination
+from measureflow.training.bounds import feature_bounds as feature_bounds
+from measureflow.training.bounds import tangent_kernel as tangent_kernel
 from measureflow.training.certificates import Certificate as Certificate
 from measureflow.training.certificates import certify as certify
 from measureflow.training.certificates import dissipation as dissipation
@@ -61,6 +66,8 @@ from measureflow.training.risk import AbstractObjective as AbstractObjective
 from measureflow.training.risk import AbstractRisk as AbstractRisk
 from measureflow.training.risk import Baselines as Baselines
 from measureflow.training.risk import Ridge as Ridge
+from measureflow.training.supposing import Assumptions as Assumptions
+from measureflow.training.supposing import assumptions as assumptions
 from measureflow.training.thermal import free_energy as free_energy
 from measureflow.training.thermal import self_consistency as self_consistency
 

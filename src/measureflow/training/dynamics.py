@@ -40,6 +40,26 @@ class AbstractProfile(eqx.Module):
     def elapsed(self, t: Real[ArrayLike, "*s"]) -> Float[Array, "*s"]:
         """The training time that has passed: the integral of the rate from zero."""
 
+    @property
+    @abc.abstractmethod
+    def largest(self) -> float:
+        """The largest rate."""
+
+    @property
+    @abc.abstractmethod
+    def least(self) -> float:
+        """What the rate never goes below."""
+
+    @property
+    @abc.abstractmethod
+    def lipschitz(self) -> float:
+        """How fast the rate can change."""
+
+    @property
+    @abc.abstractmethod
+    def diverges(self) -> bool:
+        """Whether training time goes on for ever."""
+
 
 @final
 class Constant(AbstractProfile):
@@ -55,6 +75,26 @@ class Constant(AbstractProfile):
         """The level times the time."""
         return self.level * jnp.asarray(t, self.level.dtype)
 
+    @property
+    def largest(self) -> float:
+        """The level."""
+        return float(self.level)
+
+    @property
+    def least(self) -> float:
+        """The level."""
+        return float(self.level)
+
+    @property
+    def lipschitz(self) -> float:
+        """It never changes."""
+        return 0.0
+
+    @property
+    def diverges(self) -> bool:
+        """Unless the level is zero."""
+        return float(self.level) > 0
+
 
 @final
 class InverseTime(AbstractProfile):
@@ -69,6 +109,26 @@ class InverseTime(AbstractProfile):
     def elapsed(self, t: Real[ArrayLike, "*s"]) -> Float[Array, "*s"]:
         """The logarithm `scale log(1 + t / scale)`."""
         return self.scale * jnp.log1p(jnp.asarray(t, self.scale.dtype) / self.scale)
+
+    @property
+    def largest(self) -> float:
+        """One, at the start."""
+        return 1.0
+
+    @property
+    def least(self) -> float:
+        """Nothing, in the end."""
+        return 0.0
+
+    @property
+    def lipschitz(self) -> float:
+        """Its slope at the start."""
+        return 1 / float(self.scale)
+
+    @property
+    def diverges(self) -> bool:
+        """Like a logarithm."""
+        return True
 
 
 @final

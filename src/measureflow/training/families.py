@@ -51,6 +51,11 @@ class AbstractFamily(eqx.Module):
         return "particles"
 
     @property
+    def smooth(self) -> bool:
+        """Whether the features have two derivatives everywhere."""
+        return True
+
+    @property
     def linear(self) -> tuple[str, ...]:
         """Blocks in which the features are linear and whose best values, the others given, have a closed form: outputs."""
         return ()

@@ -61,6 +61,11 @@ class Neurons(AbstractFamily):
         return "neurons"
 
     @property
+    def smooth(self) -> bool:
+        """ReLU has a kink; other activations are taken for smooth."""
+        return self.activation is not jax.nn.relu
+
+    @property
     def linear(self) -> tuple[str, ...]:
         """The output, where it is trained."""
         return ("output",) if self.output else ()
