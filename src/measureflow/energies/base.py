@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from measureflow import checks, precision
 from measureflow.annotations import Number
 from measureflow.fields import AbstractField
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractMeasure, Gaussian
 
 
 class AbstractEnergy(eqx.Module):
@@ -18,7 +18,7 @@ class AbstractEnergy(eqx.Module):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        precision.keep(cls, "__call__", "variation", around=checks.sized)
+        precision.keep(cls, "__call__", "variation", "average", around=checks.sized)
 
     @abc.abstractmethod
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
@@ -30,6 +30,10 @@ class AbstractEnergy(eqx.Module):
 
         It is fixed up to a constant: `d/de E(mu + e (nu - mu)) = ∫ variation d(nu - mu)` at `e = 0`.
         """
+
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """The first variation at `mu`, averaged over `nu`; energies that have it in closed form say so here."""
+        return nu.integrate(lambda xs: self.variation(mu, xs))
 
     @property
     def label(self) -> str:
@@ -67,6 +71,11 @@ class EnergySum(AbstractEnergy):
         first, *rest = (term.variation(mu, xs) for term in self.terms)
         return sum(rest, start=first)
 
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """Add the averages of the terms."""
+        first, *rest = (term.average(mu, nu) for term in self.terms)
+        return sum(rest, start=first)
+
 
 @final
 class ScaledEnergy(AbstractEnergy):
@@ -83,6 +92,11 @@ class ScaledEnergy(AbstractEnergy):
     def variation(self, mu: AbstractMeasure, xs: Float[Array, "m d"]) -> Float[Array, " m"]:
         """Multiply the variation by the factor."""
         return self.factor.astype(xs.dtype) * self.energy.variation(mu, xs)
+
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """Multiply the average by the factor."""
+        value = self.energy.average(mu, nu)
+        return self.factor.astype(value.dtype) * value
 
 
 @final
@@ -102,3 +116,9 @@ class GradientFlow(AbstractField):
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Minus the gradient of the first variation, by automatic differentiation."""
         return -jax.grad(lambda points: self.energy.variation(mu, points).sum())(xs)
+
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        """Minus the gradients of the averaged variation in mean and root, which are `E v` and `E[v z^T]`."""
+        average = lambda mean, root: self.energy.average(mu, part.unit(mean, root))  # noqa: E731
+        mean, root = jax.grad(average, (0, 1))(part.mean, part.root)
+        return -mean, -root
