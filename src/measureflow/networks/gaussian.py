@@ -167,7 +167,7 @@ class GaussianMixtureLayer(eqx.Module):
         square = jnp.pad(roots, ((0, 0), (0, 0), (0, D - roots.shape[-1])))
         return GaussianMixture.from_roots(self.weights, self.means, square)
 
-    def __call__(self, x: Float[Array, " d"]) -> Float[Array, " C"]:
+    def __call__(self, x: Float[Array, "*d"]) -> Float[Array, " C"]:
         """The mean output for one input: `sum_k p_k (mu_a A(m, v) + S_aw x A_1(m, v))`."""
         if x.shape != (self.neurons.dim,):
             raise ValueError(
