@@ -3,7 +3,7 @@
 `f(x) = ∫ a s(<w, x> + b) drho(a, w, b)` with `rho = sum_k p_k N(m_k, S_k)` is a sum over components in closed form, so the layer
 stands in place of a dense two-layer block and trains like one, with any optimiser, on means and square roots. Plain descent of
 these, each component divided by its mass, is the Bures-Wasserstein gradient flow: the flow of the measure of neurons, confined to
-mixtures. Adam and its like train as well, but are another flow. chewi:25
+mixtures. Adam and its like train as well, but are another flow. yan:25
 """
 
 from collections.abc import Callable
