@@ -78,7 +78,7 @@ def compared(rng: np.random.Generator, dim: int, times: np.ndarray) -> dict[str,
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Two kinds of data in five dimensions (full: two, five and ten), 1000 points to train and 1000 to test, five draws each."""
     rng = np.random.default_rng(seed)
-    times = np.linspace(0.0, size.pick(60.0, 150.0), 11)
+    times = np.linspace(0.0, size.pick(40.0, 100.0), 11)
     found = {dim: compared(rng, dim, times) for dim in size.pick((5,), (2, 5, 10))}
     ends = {dim: {name: values[:, :, -1].mean(1) for name, values in one.items()} for dim, one in found.items()}
     gm, wide, same = (np.array([list(one.values())[k] for one in ends.values()]) for k in range(3))

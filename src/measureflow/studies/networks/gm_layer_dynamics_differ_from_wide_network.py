@@ -59,13 +59,8 @@ def draw(data: tuple) -> Figure:
     names = ("one Gaussian", f"{WIDTH} neurons from it")
     curves = [Curve(name, TIMES, loss) for name, loss in zip(names, losses, strict=True)]
     draw_curves(left, curves, "time t", "logistic loss", title="training from the same law")
-    curve = Curve("neurons", TIMES, tails, np.full(len(TIMES), 1.0))
+    curve = Curve(f"{WIDTH} neurons", TIMES, tails, np.ones(len(TIMES)))
     draw_curves(
-        right,
-        [curve],
-        "time t",
-        "largest excess kurtosis over its scatter",
-        law="normal law",
-        title="law of the neurons",
+        right, [curve], "time t", "excess kurtosis over its scatter", law="normal law", title="law of the neurons"
     )
     return figure
