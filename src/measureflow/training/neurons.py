@@ -78,6 +78,7 @@ class Neurons(AbstractFamily):
         """The outputs of neurons."""
         return jax.vmap(self.unfold)(points)["output"] if self.output else jnp.ones((len(points), 1), points.dtype)
 
+    @eqx.filter_jit  # one program, also where it is called by itself
     def mean(self, mean: Theta, root: Float[Array, "D r"], inputs: Float[Array, "S d"]) -> Float[Array, "S V"]:
         """What neurons with the law of `mean + root z`, `z` standard normal, predict on average.
 
