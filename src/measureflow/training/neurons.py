@@ -105,8 +105,8 @@ class NeuronRisk(AbstractRisk):
     - `neurons`: what the parameters of a neuron mean.
     - `reduction`: average over the data, or add them up.
 
-    Neurons are `Particles`, or have a `Gaussian` or a `GaussianMixture` as their law, whose predictions are closed forms where the
-    activation has them.
+    Neurons are `Particles`, or have a `Gaussian` or a `GaussianMixture` as their law, whose predictions are closed forms where
+    the activation has them.
 
     >>> neurons = mf.training.Neurons(1)
     >>> risk = mf.training.NeuronRisk([[1.0]], [1.0], neurons)  # one datum, and a relu(w) should be 1
