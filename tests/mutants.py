@@ -115,6 +115,18 @@ MUTANTS = [
     Mutant("training/losses.py", "return 2 * (z - y)", "return z - y", "tests/training/test_losses.py"),
     Mutant("training/losses.py", "(v - jnp.sum(p * v, -1, keepdims=True))", "v", "tests/training/test_losses.py"),
     Mutant("training/neurons.py", "mu.weights[:, None] * ", "", "tests/training/test_neurons.py"),
+    Mutant("training/activations.py", "m * gate.chance + gate.spill", "m * gate.chance", "tests/networks"),
+    Mutant("training/activations.py", "m / width**3 * _density", "m / width * _density", "tests/networks"),
+    Mutant("training/neurons.py", "law.slope(m, v)[:, None] * covariance", "0 * covariance", "tests/networks"),
+    Mutant(
+        "training/neurons.py",
+        'along = m + centre["bias"], along + spread["bias"][None]',
+        'along = m + centre["bias"], along',
+        "tests/networks",
+    ),
+    Mutant("networks/covariances.py", "return 1.0 / dim", "return 1.0", "tests/networks"),
+    Mutant("networks/gaussian.py", "g, mass: g / mass", "g, mass: g", "tests/networks"),
+    Mutant("energies/base.py", "return -mean, -root", "return -mean, root", "gm-descent-on-square-root-is-bures-flow"),
     Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
     Mutant(
         "transport/distances.py",

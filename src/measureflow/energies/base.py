@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from measureflow import checks, precision
 from measureflow.annotations import Number
 from measureflow.fields import AbstractField
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractMeasure, Gaussian
 
 
 class AbstractEnergy(eqx.Module):
@@ -18,7 +18,7 @@ class AbstractEnergy(eqx.Module):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        precision.keep(cls, "__call__", "variation", around=checks.sized)
+        precision.keep(cls, "__call__", "variation", "average", around=checks.sized)
 
     @abc.abstractmethod
     def __call__(self, mu: AbstractMeasure) -> Float[Array, ""]:
@@ -34,6 +34,10 @@ class AbstractEnergy(eqx.Module):
     def draw(self, key: PRNGKeyArray, size: int) -> "AbstractEnergy":
         """The energy on so many random data, with this energy as its mean; an energy without data is itself."""
         return self
+
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """The first variation at `mu`, averaged over `nu`; energies that have it in closed form say so here."""
+        return nu.integrate(lambda xs: self.variation(mu, xs))
 
     @property
     def label(self) -> str:
@@ -75,6 +79,11 @@ class EnergySum(AbstractEnergy):
         """Draw the data of each term."""
         return EnergySum(tuple(term.draw(key, size) for term in self.terms))
 
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """Add the averages of the terms."""
+        first, *rest = (term.average(mu, nu) for term in self.terms)
+        return sum(rest, start=first)
+
 
 @final
 class ScaledEnergy(AbstractEnergy):
@@ -96,6 +105,11 @@ class ScaledEnergy(AbstractEnergy):
         """Draw the data of the energy."""
         return ScaledEnergy(self.energy.draw(key, size), self.factor)
 
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """Multiply the average by the factor."""
+        value = self.energy.average(mu, nu)
+        return self.factor.astype(value.dtype) * value
+
 
 @final
 class GradientFlow(AbstractField):
@@ -114,3 +128,9 @@ class GradientFlow(AbstractField):
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """Minus the gradient of the first variation, by automatic differentiation."""
         return -jax.grad(lambda points: self.energy.variation(mu, points).sum())(xs)
+
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        """Minus the gradients of the averaged variation in mean and root, which are `E v` and `E[v z^T]`."""
+        average = lambda mean, root: self.energy.average(mu, part.unit(mean, root))  # noqa: E731
+        mean, root = jax.grad(average, (0, 1))(part.mean, part.root)
+        return -mean, -root

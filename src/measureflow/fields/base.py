@@ -1,15 +1,16 @@
 """What a field is, and the vector space that fields form."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from measureflow import checks, precision
 from measureflow.annotations import Number
-from measureflow.measures import AbstractMeasure
+from measureflow.measures import AbstractMeasure, Gaussian
 
 
 class Part(NamedTuple):
@@ -17,6 +18,10 @@ class Part(NamedTuple):
 
     velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]
     exponent: Callable[[Float[Array, "m d"]], Float[Array, " m"]] | None = None
+
+
+Rates = tuple[Float[Array, " d"], Float[Array, "d d"]]
+"""Of the mean and the root of a Gaussian."""
 
 
 class AbstractField(eqx.Module):
@@ -30,7 +35,7 @@ class AbstractField(eqx.Module):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        precision.keep(cls, "__call__", "parts", around=checks.sized)
+        precision.keep(cls, "__call__", "parts", "project", around=checks.sized)
 
     @abc.abstractmethod
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
@@ -39,6 +44,15 @@ class AbstractField(eqx.Module):
     def parts(self, t: Number, mu: AbstractMeasure) -> tuple[Part, ...]:
         """The velocity as a sum in which exponentials stand apart: a Gaussian averages them in closed form."""
         return (Part(lambda xs: self(t, xs, mu)),)
+
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> Rates:
+        """The rates of mean and root of a Gaussian under the affine velocity nearest to the field's on it: `E v`, `E[v z^T]`.
+
+        `part` is what moves and `mu` what the field sees: the Gaussian itself, or a mixture it belongs to.
+        """
+        # Only of one Gaussian the exponents are quadratic.
+        parts = self.parts(t, mu) if isinstance(mu, Gaussian) else AbstractField.parts(self, t, mu)
+        return _total([part.project(*piece) for piece in parts])
 
     def __repr__(self) -> str:
         return eqx.tree_pformat(self, width=10_000)  # on one line
@@ -77,6 +91,10 @@ class Sum(AbstractField):
         """Those of the terms."""
         return tuple(part for term in self.terms for part in term.parts(t, mu))
 
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> Rates:
+        """Add the rates that the terms give."""
+        return _total([term.project(t, part, mu) for term in self.terms])
+
 
 class Scaled(AbstractField):
     """A field multiplied by a number.
@@ -105,3 +123,13 @@ class Scaled(AbstractField):
             part._replace(velocity=lambda xs, v=part.velocity: self.factor.astype(xs.dtype) * v(xs))
             for part in self.field.parts(t, mu)
         )
+
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> Rates:
+        """Multiply the rates by the factor."""
+        mean, root = self.field.project(t, part, mu)
+        return self.factor.astype(mean.dtype) * mean, self.factor.astype(root.dtype) * root
+
+
+def _total(rates: Sequence[Rates]) -> Rates:
+    means, roots = zip(*rates, strict=True)
+    return jnp.stack(means).sum(0), jnp.stack(roots).sum(0)

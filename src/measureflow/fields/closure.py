@@ -2,7 +2,6 @@
 
 from typing import final
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from measureflow.annotations import Number
@@ -32,6 +31,5 @@ class MomentClosure(AbstractField):
             raise TypeError(
                 f"`MomentClosure` needs a `Gaussian`; got {type(mu).__name__}, which the field itself can move."
             )
-        means, roots = zip(*(mu.project(*part) for part in self.field.parts(t, mu)), strict=True)
-        mean, root = jnp.stack(means).sum(0), jnp.stack(roots).sum(0)
+        mean, root = self.field.project(t, mu, mu)
         return mean[None] + mu.coordinates(xs) @ root.T

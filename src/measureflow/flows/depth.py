@@ -76,7 +76,7 @@ class Layers(AbstractFlow[Measure]):
 
 def _velocity(field: AbstractField, t: Float[Array, ""], mu: Any) -> Any:
     """The raw velocity at the tokens, or the rates of a Gaussian under an affine one."""
-    return field(t, mu.points, mu) if isinstance(mu, AbstractCloud) else mu.transport(lambda xs: field(t, xs, mu))
+    return field(t, mu.points, mu) if isinstance(mu, AbstractCloud) else mu.drift(field, t)
 
 
 def _moved(mu: Any, step: Float[Array, ""], velocity: Any) -> Any:

@@ -343,7 +343,7 @@ def _valid(
 
 
 def _rate(field: AbstractField, t: Float[Array, ""], mu: Any) -> Any:
-    return mu.transport(lambda xs: field(t, xs, mu))
+    return mu.drift(field, t)
 
 
 def _before(t: Float[Array, ""], end: Float[Array, ""]) -> Float[Array, ""]:

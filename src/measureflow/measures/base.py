@@ -31,7 +31,9 @@ class AbstractMeasure(eqx.Module):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        precision.keep(cls, "attend", "ridge", "integrate", "pairing", "potential", "weigh", "transport", "sample")
+        precision.keep(
+            cls, "attend", "ridge", "integrate", "pairing", "potential", "weigh", "transport", "drift", "sample"
+        )
 
     @property
     def described(self) -> str:
@@ -86,6 +88,10 @@ class AbstractMeasure(eqx.Module):
 
         The result has the shape of the measure but is a tangent to it, not a measure.
         """
+
+    def drift(self, field: Any, t: Number) -> "AbstractMeasure":
+        """The rate of change of the measure under a field, at a time."""
+        return self.transport(lambda xs: field(t, xs, self))
 
     def admit(self, field: Callable[..., Array], t: Number) -> None:
         """Refuse, with a sentence, a field under which the measure leaves its kind; most measures take any."""

@@ -251,6 +251,10 @@ class Gaussian(AbstractDiffusive, AbstractSampled):
         still = jnp.zeros_like(self.log_mass)
         return eqx.tree_at(lambda mu: (mu.mean, mu.root, mu.log_mass), self, (mean, root, still))
 
+    def unit(self, mean: Float[Array, " d"], root: Float[Array, "d d"]) -> "Gaussian":
+        """The law of mass one with another mean and root."""
+        return self.rate(mean, root)
+
     def settle(self) -> "Gaussian":
         """Every mean and root is a Gaussian."""
         return self

@@ -63,6 +63,15 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         plain = Gaussian(jnp.zeros(d, dtype), jnp.zeros((d, d), dtype))
         self.parts = eqx.tree_at(leaves, plain, (means.astype(dtype), roots, log_weights))
 
+    @staticmethod
+    def from_roots(weights: Numbers, means: Numbers, roots: Numbers) -> "GaussianMixture":
+        """The mixture of the laws of `means[k] + roots[k] z` with standard normal `z`."""
+        means, roots = checks.floating(means), checks.floating(roots)
+        checks.shaped("roots", roots, (*means.shape, means.shape[-1]), "There is one square root for each component.")
+        checks.finite("roots", roots)
+        plain = GaussianMixture(weights, means, jnp.zeros_like(roots))
+        return eqx.tree_at(lambda mu: mu.parts.root, plain, roots.astype(plain.means.dtype))
+
     @property
     def described(self) -> str:
         """What, and where."""
@@ -147,6 +156,10 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
         """The rates of the components under the affine velocities nearest to the given one on each; weights stay."""
         return self._with(self._each(lambda part: part.rate(*part.project(velocity))))
 
+    def drift(self, field: Any, t: Number) -> "GaussianMixture":
+        """The same under a field, which may know in closed form what it does to a component."""
+        return self._with(self._each(lambda part: part.rate(*field.project(t, part, self))))
+
     def admit(self, field: Callable[..., Array], t: Number) -> None:
         """Refuse a field that reweights by more than a quadratic, or that quadrature does not resolve."""
         if not checks.concrete(field, t, self):
@@ -191,5 +204,5 @@ class GaussianMixture(AbstractDiffusive, AbstractSampled):
 @eqx.filter_jit
 def _look(field: Callable[..., Array], t: Number, mu: GaussianMixture) -> tuple[Bool[Array, ""], Float[Array, ""]]:
     """Whether the rates are finite, and how far another quadrature gives other rates."""
-    rates, others = (nu.transport(lambda xs, nu=nu: field(t, xs, nu)).parts for nu in (mu, mu.coarser()))
+    rates, others = (nu.drift(field, t).parts for nu in (mu, mu.coarser()))
     return jnp.isfinite(rates.mean).all(), disagreement(mu.parts, rates, others)

@@ -2,6 +2,17 @@
 
 from measureflow import annotations, precision
 from measureflow.training import fixtures as fixtures
+from measureflow.training.activations import GELU as GELU
+from measureflow.training.activations import AbstractActivation as AbstractActivation
+from measureflow.training.activations import Cosine as Cosine
+from measureflow.training.activations import Erf as Erf
+from measureflow.training.activations import Exponential as Exponential
+from measureflow.training.activations import LeakyReLU as LeakyReLU
+from measureflow.training.activations import Probit as Probit
+from measureflow.training.activations import Quadrature as Quadrature
+from measureflow.training.activations import ReLU as ReLU
+from measureflow.training.activations import Sine as Sine
+from measureflow.training.activations import SquaredReLU as SquaredReLU
 from measureflow.training.attention import HeadRisk as HeadRisk
 from measureflow.training.bounds import Basin as Basin
 from measureflow.training.bounds import basin as basin

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from measureflow.training.activations import ReLU, averaged
 from measureflow.training.landscape import AbstractLandscape, Point
 
 Activation = Callable[[Array], Array]
@@ -40,12 +41,12 @@ SMOOTH: dict[Activation, Bounds] = {
 
 def known(activation: Activation) -> bool:
     """Whether lines are known around an activation."""
-    return activation is jax.nn.relu or activation in SMOOTH
+    return isinstance(averaged(activation), ReLU) or activation in SMOOTH
 
 
 def lines(activation: Activation, u: Array, r: Array) -> tuple[Array, Array, Array]:
     """Slopes, offsets and errors of lines that an activation keeps to on the intervals `u ± r`."""
-    if activation is jax.nn.relu:
+    if isinstance(averaged(activation), ReLU):
         return _chords(u - r, u + r)
     bounds = SMOOTH[activation]
     value, slope = jax.jvp(activation, (u,), (jnp.ones_like(u),))

@@ -21,7 +21,7 @@ from measureflow.annotations import Number, RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField
 from measureflow.flows import Euler, Langevin, Trajectory, evolve
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import AbstractMeasure, Gaussian, Particles
 from measureflow.measures.cloud import as_key
 from measureflow.spaces import Euclidean
 
@@ -143,6 +143,10 @@ class Descent(AbstractField):
         """Minus the gradient of the first variation, times the factor and the rate."""
         return self.speed(t).astype(xs.dtype) * GradientFlow(self.energy)(t, xs, mu)
 
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        """Those of the gradient flow, times the factor and the rate."""
+        return (self.speed(t).astype(part.mean.dtype) * GradientFlow(self.energy)).project(t, part, mu)
+
     def speed(self, t: Number) -> Float[Array, ""]:
         """The factor in front of the gradient at a time."""
         rate = self.profile(t)
@@ -182,6 +186,10 @@ class StochasticDescent(AbstractField):
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The descent of the risk of this step's batch."""
         return Descent(self.sampled(t), self.profile, self.factor)(t, xs, mu)
+
+    def project(self, t: Number, part: Gaussian, mu: AbstractMeasure) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+        """Those of the descent of this step's batch."""
+        return Descent(self.sampled(t), self.profile, self.factor).project(t, part, mu)
 
     def sampled(self, t: Number) -> AbstractEnergy:
         """The risk of the batch of the step that contains a time, with the penalty."""

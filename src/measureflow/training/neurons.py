@@ -16,8 +16,9 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.flows import precision
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import AbstractMeasure, Gaussian, GaussianMixture, Particles
 from measureflow.training import chords
+from measureflow.training.activations import LeakyReLU, ReLU, averaged
 from measureflow.training.families import AbstractFamily, ByBlock, Theta
 from measureflow.training.landscape import PARAMETERS, AbstractLandscape
 from measureflow.training.losses import AbstractLoss, Square
@@ -31,7 +32,7 @@ BLOCK = 2**24
 class Neurons(AbstractFamily):
     """Neurons `a s(<w, x> + b)` on inputs of `dim` coordinates, with `outputs` numbers in `a`.
 
-    - `activation`: a function of one number.
+    - `activation`: a function of one number, or one that knows its averages over normal laws, such as `GELU()`.
     - `output`: whether `a` is trained; otherwise it is one, and there is one output.
     - `bias`: whether `b` is trained; otherwise it is zero.
     """
@@ -62,8 +63,8 @@ class Neurons(AbstractFamily):
 
     @property
     def smooth(self) -> bool:
-        """ReLU has a kink; other activations are taken for smooth."""
-        return self.activation is not jax.nn.relu
+        """Only ReLU and its leaky form have a kink; functions of one's own are taken for smooth."""
+        return not isinstance(averaged(self.activation), ReLU | LeakyReLU)
 
     @property
     def linear(self) -> tuple[str, ...]:
@@ -73,7 +74,7 @@ class Neurons(AbstractFamily):
     @property
     def factors(self) -> tuple[tuple[str, ...], ...]:
         """Where a trained output follows ReLU, the output, and the input with its bias."""
-        if not self.output or self.activation is not jax.nn.relu:
+        if not self.output or not isinstance(averaged(self.activation), ReLU):
             return ()
         return ("output",), tuple(name for name in self.shapes if name != "output")
 
@@ -107,6 +108,23 @@ class Neurons(AbstractFamily):
         """The outputs of neurons."""
         return jax.vmap(self.unfold)(points)["output"] if self.output else jnp.ones((len(points), 1), points.dtype)
 
+    @eqx.filter_jit  # one program, also where it is called by itself
+    def mean(self, mean: Theta, root: Float[Array, "D r"], inputs: Float[Array, "S d"]) -> Float[Array, "S V"]:
+        """What neurons with the law of `mean + root z`, `z` standard normal, predict on average.
+
+        A score is normal with mean `m` and variance `v`, so `E[a s] = E[a] A(m, v) + cov(a, score) A_1(m, v)` (Stein): exact if
+        the activation has a closed form, and else up to a quadrature in one dimension.
+        """
+        centre, spread = self.unfold(mean), jax.vmap(self.unfold, in_axes=1, out_axes=-1)(root)
+        m, along = inputs @ centre["weight"], inputs @ spread["weight"]
+        if self.bias:
+            m, along = m + centre["bias"], along + spread["bias"][None]
+        v, law = jnp.sum(along**2, -1), averaged(self.activation)
+        if not self.output:
+            return law.average(m, v)[:, None]
+        covariance = along @ spread["output"].T
+        return law.average(m, v)[:, None] * centre["output"][None] + law.slope(m, v)[:, None] * covariance
+
 
 @final
 class NeuronRisk(AbstractRisk):
@@ -116,6 +134,9 @@ class NeuronRisk(AbstractRisk):
       `CrossEntropy()`.
     - `neurons`: what the parameters of a neuron mean.
     - `reduction`: average over the data, or add them up.
+
+    Neurons are `Particles`, or have a `Gaussian` or a `GaussianMixture` as their law, whose predictions are closed forms where
+    the activation has them.
 
     >>> neurons = mf.training.Neurons(1)
     >>> risk = mf.training.NeuronRisk([[1.0]], [1.0], neurons)  # one datum, and a relu(w) should be 1
@@ -167,15 +188,32 @@ class NeuronRisk(AbstractRisk):
     def logits(self, mu: AbstractMeasure) -> Float[Array, "S V"]:
         """The network: `f(x) = ∫ phi dmu`."""
         inputs = self.inputs.astype(precision(mu))
-        if not isinstance(mu, Particles):
-            return mu.integrate(jax.vmap(self.features))
-        outputs = mu.weights[:, None] * self.neurons.out(mu.points)
-        predicted = lambda x: self.neurons.active(mu.points, x) @ outputs  # noqa: E731
-        if inputs.shape[0] * len(mu.points) <= BLOCK:
+        predicted, width = self._network(mu)
+        if inputs.shape[0] * width <= BLOCK:
             return predicted(inputs)
-        (blocks,) = _blocks(len(mu.points), inputs)
+        (blocks,) = _blocks(width, inputs)
         found = jax.lax.map(jax.checkpoint(predicted), blocks)
         return found.reshape(-1, found.shape[-1])[: len(inputs)]
+
+    def _network(self, mu: AbstractMeasure) -> tuple[Callable[[Array], Array], int]:
+        """Predictions as a function of inputs, and how many numbers they need for each."""
+        neurons = self.neurons
+        if isinstance(mu, Particles):
+            outputs = mu.weights[:, None] * neurons.out(mu.points)
+            return lambda x: neurons.active(mu.points, x) @ outputs, len(mu.points)
+        if isinstance(mu, GaussianMixture):
+            each = lambda x: jax.vmap(lambda part: self._averaged(part, x))(mu.parts)  # noqa: E731
+            return lambda x: each(x).sum(0), mu.means.size
+        if isinstance(mu, Gaussian):
+            return lambda x: self._averaged(mu, x), mu.mean.size
+        raise TypeError(f"Neurons are `Particles`, a `Gaussian` or a `GaussianMixture`; got {type(mu).__name__}.")
+
+    def _averaged(self, mu: Gaussian, inputs: Float[Array, "S d"]) -> Float[Array, "S V"]:
+        return jnp.exp(mu.log_mass) * self.neurons.mean(mu.mean, mu.root, inputs)
+
+    def average(self, mu: AbstractMeasure, nu: AbstractMeasure) -> Float[Array, ""]:
+        """The first variation averaged over a measure, `sum_s share_s <∫ phi_s dnu, l'(z_s, y_s)>`."""
+        return jnp.sum(self.residuals(mu) * self.logits(nu))
 
     def against(self, cotangents: Float[Array, "S V"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
         """The pairing of what neurons predict with given cotangents: `sum_s <a, c_s> s(<w, x_s> + b)`."""
