@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow import wording
+from measureflow.annotations import Numbers
 from measureflow.measures import Particles
 from measureflow.training.bounds import KERNEL, Basin, basin, domination, feature_bounds
 from measureflow.training.certificates import OPTIMAL
@@ -63,7 +64,7 @@ class Assumptions(NamedTuple):
         return self.report._repr_html_()
 
 
-def assumptions(field: Descent, points: Float[Array, "k n D"], found: Examination, *, samples: int = 32) -> Assumptions:
+def assumptions(field: Descent, points: Numbers, found: Examination, *, samples: int = 32) -> Assumptions:
     """Check a training run, from the particles `(k, n, D)` of all its frames and the examination of the last ones."""
     risk, _ = parts(field.energy)
     points = jnp.asarray(points)
