@@ -1,22 +1,25 @@
 """`measureflow train heads` and `train neurons`: trained, saved and pictured; `train certify RUN`: how good they are."""
 
+from pathlib import Path
+
 from pydantic import Field, NonNegativeInt
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.options import Picture, Words, parse, positional
 from measureflow.cli.resume import one
-from measureflow.cli.showing import print_report, say
+from measureflow.cli.showing import print_report, print_written, say
 from measureflow.cli.simulate import main_of
 from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import Positive
 from measureflow.runs.words import nearest
 from measureflow.wording import Report
 
-USAGE = """usage: measureflow train {heads,neurons,certify} [options]
+USAGE = """usage: measureflow train {heads,neurons,certify,budget} [options]
 
   heads        train attention heads under cross-entropy; save data, table and picture
   neurons      train a two-layer network on a table of data; save data, table and picture
-  certify RUN  print what is known of the end of a run: rest, optimality, stability
+  certify RUN  print what is known of the end of a run: rest, optimality, stability, and what theorems suppose
+  budget RUN   hold training against its mean-field equation: each error, and what would make it smaller
 
 `measureflow train heads --help`, and so on, list the options."""
 
@@ -33,6 +36,16 @@ class Certify(Words):
     explain: bool = Field(False, description="say in a paragraph what each word of the table means, with its formula")
 
 
+class BudgetOf(Words):
+    """Hold training against its mean-field equation, for fewer particles and shorter steps too: the largest error over the
+    run, its three terms with their constants, and how many particles and which step keep it below a bound."""
+
+    run: tuple[str, ...] = positional("RUN", "run folder of `measureflow train`, or a TOML file with its options")
+    error: Positive | None = Field(None, description="error to be kept; half of the least that is met unless given")
+    repeats: int = Field(16, ge=4, description="runs for each number of particles and step")
+    out: Picture | None = Field(None, description="picture to write; budget.png in the run folder unless given")
+
+
 def main(argv: list[str]) -> int:
     """Choose between training and certifying."""
     what, *rest = argv or ["--help"]
@@ -45,9 +58,14 @@ def main(argv: list[str]) -> int:
         case "certify":
             words = parse(Certify, rest, "measureflow train certify")
             return _certify(one(words.run), words)
+        case "budget":
+            words = parse(BudgetOf, rest, "measureflow train budget")
+            return _budget(one(words.run), words)
         case _:
             raise InputError(
-                f"{what!r} is not something to train{nearest(what, ['heads', 'neurons', 'certify'])}.", "", USAGE
+                f"{what!r} is not something to train{nearest(what, ['heads', 'neurons', 'certify', 'budget'])}.",
+                "",
+                USAGE,
             )
 
 
@@ -76,3 +94,26 @@ def _certify(path: str, words: Certify) -> int:
     say("\nWhat theorems suppose of this run:")
     print_report(Console(), supposed.report)
     return 0 if found.certificate.optimal else 1
+
+
+def _budget(path: str, words: BudgetOf) -> int:
+    prepare_jax()
+    import json
+
+    from rich.console import Console
+
+    from measureflow.runs.budgeting import config_of, figure, settled, stored
+
+    config, console = config_of(path), Console()
+    picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")
+    say(f"Comparing {config.optimiser} of up to {config.count} {config.noun} with the mean-field equation ...")
+    found = settled(config, repeats=words.repeats)
+    print_report(console, found.report(words.error))
+    data = picture.with_suffix(".json")
+    try:
+        figure(found, config).savefig(picture)
+        data.write_text(json.dumps(stored(found, words.error), indent=1))
+    except OSError as error:
+        raise InputError(f"`out`: cannot write {str(picture)!r}: {error.strerror or error}.") from None
+    print_written(console, {"picture": picture, "data": data})
+    return 0

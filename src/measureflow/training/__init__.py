@@ -77,6 +77,9 @@ from measureflow.training.risk import AbstractObjective as AbstractObjective
 from measureflow.training.risk import AbstractRisk as AbstractRisk
 from measureflow.training.risk import Baselines as Baselines
 from measureflow.training.risk import Ridge as Ridge
+from measureflow.training.settling import Practice as Practice
+from measureflow.training.settling import Settlement as Settlement
+from measureflow.training.settling import settle as settle
 from measureflow.training.supposing import Assumptions as Assumptions
 from measureflow.training.supposing import assumptions as assumptions
 from measureflow.training.thermal import free_energy as free_energy

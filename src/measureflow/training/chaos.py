@@ -165,11 +165,15 @@ class Budget(NamedTuple):
         return self.empirical / heads**0.5 + self.step * step + self.sample * (step / batch) ** 0.5
 
     def settings(self, error: float, batch: int = 1) -> tuple[int, float]:
-        """How many heads and which step keep the error below a bound, each part having a third of it."""
+        """How many heads and which step keep the error below a bound, of which each part that there is has the same share."""
         if not error > 0:
             raise ValueError(f"`error` must be positive; got {error}.")
-        third = error / 3
-        return int(np.ceil((self.empirical / third) ** 2)), min(third / self.step, batch * (third / self.sample) ** 2)
+        share = error / sum(part > 0 for part in self)
+        steps = (
+            share / self.step if self.step else np.inf,
+            batch * (share / self.sample) ** 2 if self.sample else np.inf,
+        )
+        return int(np.ceil((self.empirical / share) ** 2)), min(steps)
 
 
 def budget(heads: dict[int, float], steps: dict[float, float], samples: dict[float, float]) -> Budget:

@@ -1,0 +1,45 @@
+"""Training against its mean-field equation: the error over numbers of particles and steps, and the sum of its terms."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from measureflow.annotations import Numbers
+from measureflow.plotting.laws import panels
+from measureflow.plotting.marks import FAINT, INK, PALETTE
+
+
+def settlement_figure(
+    counts: Numbers, steps: Numbers, total: Numbers, bounds: Numbers, *, noun: str = "heads", title: str = ""
+) -> Figure:
+    """Draw measured errors `total` `(N, eps, repetition)` with their 90% bands, and the sums of terms `bounds` `(N, eps)`."""
+    counts, steps, total, bounds = (np.asarray(part, float) for part in (counts, steps, total, bounds))
+    figure, (left, right) = panels(2, width=6.0, height=4.6)
+    names = [f"step {step:g}" for step in steps]
+    _draw(left, counts, total.swapaxes(0, 1), bounds.T, names, f"number N of {noun}")
+    names = [f"{n:.0f} {noun}" for n in counts]
+    _draw(right, steps, total, bounds, names, "step ε")
+    if title:
+        figure.suptitle(title, fontsize=14, color=INK, parse_math=False)
+    return figure
+
+
+def _draw(ax: Axes, across: np.ndarray, total: np.ndarray, bounds: np.ndarray, names: list[str], word: str) -> None:
+    """One line a row of `total`, over its columns, with the bound of the row dashed."""
+    order = np.argsort(across)
+    for k, name in enumerate(names):
+        colour, values = PALETTE[k % len(PALETTE)], total[k][order]
+        low, high = np.quantile(values, [0.05, 0.95], axis=-1)
+        ax.fill_between(across[order], low, high, color=colour, alpha=0.12, linewidth=0)
+        ax.plot(across[order], values.mean(-1), "o-", color=colour, linewidth=2, markersize=5, label=name, gid=name)
+        ax.plot(across[order], bounds[k][order], "--", color=colour, linewidth=1.2, gid=f"bound of {name}")
+    ax.plot([], [], "--", color=INK, linewidth=1.2, label="sum of the three terms")
+    ax.set(xscale="log", yscale="log")
+    ax.set_xticks(across[order], [f"{value:g}" for value in across[order]])
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=10)
+    ax.set_xlabel(word, fontsize=12, color=INK)
+    ax.set_ylabel("largest error of the risk over the run", fontsize=12, color=INK)
+    ax.tick_params(labelsize=10, colors=INK)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(FAINT)
