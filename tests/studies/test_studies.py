@@ -137,6 +137,7 @@ CATALOGUE = [
     "risk-dissipation-identity",
     "risk-gap-controls-logits-modulo-shift",
     "saddle-to-saddle-closest-pair-moves-first",
+    "sgd-tracks-the-mean-field-equation-within-the-bound",
     "sigmoid-attention-has-no-global-solution-as-published",
     "sigmoid-attention-keeps-the-radius-bound",
     "sinkhorn-attention-is-a-wasserstein-gradient-flow",
@@ -176,6 +177,7 @@ KINDS = {
     "found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "cells", "points",
 }  # fmt: skip
 DRAWN = {
+    "sgd-tracks-the-mean-field-equation-within-the-bound": dict(axes=2, found=6, law=6),
     "adversarial-lipschitz-grows-like-square-root": dict(axes=2, found=4, law=3),
     "alibi-response-turns-u-shaped-at-critical-time": dict(axes=2, found=7, law=7),
     "attention-jacobian-formula": dict(axes=2, found=4, law=2),
@@ -304,6 +306,7 @@ FALSE = Claim("One is two.", reference="nobody:25", where="section 2", name="a-c
 
 
 BUSY = {
+    "sgd-tracks-the-mean-field-equation-within-the-bound",
     "causal-top-eigenspace-decides-the-limit",
     "chaos-empirical-term-scales-like-inverse-root-n",
     "chaos-martingale-term-is-root-epsilon-and-survives-n",

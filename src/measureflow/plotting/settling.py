@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from measureflow.annotations import Numbers
 from measureflow.plotting.laws import panels
@@ -31,12 +32,16 @@ def _draw(ax: Axes, across: np.ndarray, total: np.ndarray, bounds: np.ndarray, n
         colour, values = PALETTE[k % len(PALETTE)], total[k][order]
         low, high = np.quantile(values, [0.05, 0.95], axis=-1)
         ax.fill_between(across[order], low, high, color=colour, alpha=0.12, linewidth=0)
-        ax.plot(across[order], values.mean(-1), "o-", color=colour, linewidth=2, markersize=5, label=name, gid=name)
-        ax.plot(across[order], bounds[k][order], "--", color=colour, linewidth=1.2, gid=f"bound of {name}")
+        ax.plot(across[order], values.mean(-1), "o-", color=colour, linewidth=2, markersize=5, label=name, gid="found")
+        ax.plot(across[order], bounds[k][order], "--", color=colour, linewidth=1.2, gid="law")
     ax.plot([], [], "--", color=INK, linewidth=1.2, label="sum of the three terms")
+    ax.fill_between([], [], [], color=FAINT, alpha=0.3, linewidth=0, label="90% of runs")
     ax.set(xscale="log", yscale="log")
     ax.set_xticks(across[order], [f"{value:g}" for value in across[order]])
-    ax.minorticks_off()
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.legend(frameon=False, fontsize=10)
     ax.set_xlabel(word, fontsize=12, color=INK)
     ax.set_ylabel("largest error of the risk over the run", fontsize=12, color=INK)

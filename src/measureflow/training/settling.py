@@ -172,7 +172,8 @@ class Settlement(NamedTuple):
         found = np.array([self._budget(rows).settings(error, self.batch) for rows in draws])
         best = self.budget.settings(error, self.batch)
         low, high = np.quantile(found, [(1 - QUANTILE) / 2, (1 + QUANTILE) / 2], axis=0)
-        return (best[0], low[0], high[0]), (best[1], low[1], high[1])
+        count, step = ((float(best[k]), float(low[k]), float(high[k])) for k in (0, 1))
+        return count, step
 
     def report(self, error: float | None = None) -> wording.Report:
         """The terms, the whole against their sum, and the answer for an error, half of the least that was met unless given."""
@@ -212,7 +213,8 @@ def _redrawn(count: int) -> np.ndarray:
 
 
 def _power(found: Power) -> str:
-    return f"{found.exponent:.2f} ({found.interval[0]:.2f} to {found.interval[1]:.2f})"
+    low, high = found.interval
+    return f"{found.exponent:.2f} ({low:.2f} to {high:.2f})" if low < high else f"{found.exponent:.2f}"
 
 
 def settle(

@@ -1,0 +1,109 @@
+"""Training against its mean-field equation: terms add up, their laws are those of the theory, and settings follow from them."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import measureflow as mf
+from measureflow import training
+from measureflow.plotting import settlement_figure
+from measureflow.training import fixtures
+from measureflow.training.settling import Term
+
+RISK = fixtures.f2()
+SIZES = {"counts": (4, 12, 36), "steps": (0.05, 0.025, 0.0125), "frames": 5, "repeats": 12, "noun": "heads"}
+NEURONS = training.Neurons(2, activation=jnp.tanh)
+NETWORK = training.NeuronRisk([[1.0, 0.3], [-0.4, 1.0], [0.2, -1.0]], [1.0, -1.0, 0.5], NEURONS) + training.Ridge(0.1)
+
+
+@functools.cache
+def settled(name):
+    descent = training.Descent(RISK)
+    practice, family = {
+        "sgd": (training.Practice(descent, batch=1), RISK.heads),
+        "adam": (training.Practice(training.Adam(descent, 0.1, 1.0, 1e-3)), RISK.heads),
+        "langevin": (training.Practice(descent, noise=training.langevin(50.0)), RISK.heads),
+        "momentum of neurons": (
+            training.Practice(training.HeavyBall(training.Descent(NETWORK), 1.0), batch=2),
+            NEURONS,
+        ),
+    }[name]
+    return training.settle(practice, family.gaussian(12 * 36, 0.5, key=0), 0.4, **SIZES)
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum of neurons"])
+def test_the_whole_is_at_most_the_sum_of_its_terms(name):
+    found = settled(name)
+    empirical, step, samples = (term.risk for term in found.terms)
+    # The triangle inequality, run by run, where all terms are measured on the same heads.
+    assert (found.total[0] <= empirical[0][None] + step + samples + 1e-12).all()
+    empirical, step, samples = (term.test for term in found.terms)
+    assert (found.total_test[0] <= empirical[0][None] + step + samples + 1e-12).all()
+    # The sum of fitted terms is about what is measured, and not less.
+    assert 0.7 < found.ratios.min() < found.ratios.max() < 5
+
+
+def test_a_run_is_stochastic_descent_itself():
+    practice, mu = training.Practice(training.Descent(RISK), batch=1), RISK.heads.gaussian(4, 0.5, key=1)
+    times, key = jnp.array([0.0, 0.1, 0.2]), jax.random.key(3)
+    path = training.sgd(RISK, mu, 0.05, 4, key=key, every=2)
+    np.testing.assert_allclose(practice.sampled(mu.points, times, 0.05, key)[:, 0], path.map(RISK), rtol=1e-13)
+    exact = mf.evolve(training.Descent(RISK), mu, times, mf.RK4(0.005)).map(RISK)
+    np.testing.assert_allclose(practice.exact(mu.points, times, key)[:, 0], exact, rtol=1e-6)
+
+
+def test_exponents_are_those_of_the_theory():
+    empirical, step, samples = (term.power for term in settled("sgd").terms)
+    assert step.exponent == pytest.approx(1.0, abs=0.1)
+    # Twelve repetitions tell the others to about 0.15; the interval says so.
+    for found, law in ((empirical, -0.5), (samples, 0.5)):
+        assert found.interval[0] < found.exponent < found.interval[1]
+        assert found.exponent == pytest.approx(law, abs=0.45)
+
+
+@pytest.mark.parametrize("name", ["adam", "langevin"])
+def test_what_is_not_sampled_has_no_term_of_samples(name):
+    found = settled(name)
+    assert not found.terms[2].risk.any()
+    assert dict(found.report().rows)["samples"] == "none: nothing is sampled"
+    count, step = found.settings(0.01)
+    assert count[1] <= count[0] <= count[2]
+    assert np.isfinite(step).all()
+    # Two terms share the error.
+    assert found.budget.error(int(count[0]), step[0]) == pytest.approx(0.01, rel=0.01)
+
+
+def test_constants_and_settings_follow_from_the_laws():
+    repeats = np.ones((1, 4))
+    counts, steps, ones = np.array([4.0, 16.0, 64.0]), np.array([0.1, 0.05, 0.025]), np.ones((3, 4))
+    terms = (
+        Term("empirical measure", counts, 2 * counts[:, None] ** -0.5 * repeats, ones, -0.5),
+        Term("step", steps, 3 * steps[:, None] * repeats, ones, 1.0),
+        Term("samples", steps, 4 * steps[:, None] ** 0.5 * repeats, ones, 0.5),
+    )
+    found = training.Settlement(
+        np.array([4, 16]), np.array([0.1]), 1, terms, np.ones((2, 1, 4)), np.ones((2, 1, 4)), "heads"
+    )
+    assert found.budget == pytest.approx((2.0, 3.0, 4.0))
+    assert found.bounds[0, 0] == pytest.approx(2 / 2 + 0.3 + 4 * 0.1**0.5)
+    count, step = found.settings(0.3)
+    assert count == pytest.approx((400, 400, 400))
+    assert step == pytest.approx(((0.1 / 4) ** 2,) * 3)
+    assert terms[0].power.exponent == pytest.approx(-0.5)
+
+
+def test_the_picture_has_a_line_and_a_bound_for_each_setting():
+    found = settled("sgd")
+    figure = settlement_figure(found.counts, found.steps, found.total, found.bounds)
+    gids = [line.get_gid() for ax in figure.axes for line in ax.lines]
+    assert (gids.count("found"), gids.count("law")) == (6, 6)
+
+
+def test_a_pool_that_is_too_small_is_refused():
+    with pytest.raises(ValueError, match="12 repetitions of 36 need 432"):
+        training.settle(training.Practice(training.Descent(RISK)), RISK.heads.gaussian(8, key=0), 0.1, **SIZES)
+    with pytest.raises(ValueError, match="`error` must be positive"):
+        settled("sgd").settings(0.0)
