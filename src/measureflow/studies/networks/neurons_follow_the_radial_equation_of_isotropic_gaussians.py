@@ -94,7 +94,11 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     return CLAIM.judge(
         # Both errors are those of 400 neurons and of samples. Over twelve seeds they are 0.022 and 0.030, with deviations of
         # 0.006 and 0.012, so that the bounds are five deviations away. A clock that is wrong by a factor 2 gives 0.4 and 0.3.
-        at_most("W₁ between the laws of lengths, over the way that lengths go", 0.06, np.abs(found - law).mean(1).max() / way),
+        at_most(
+            "W₁ between the laws of lengths, over the way that lengths go",
+            0.06,
+            np.abs(found - law).mean(1).max() / way,
+        ),
         at_most("risk, largest difference", 0.1, np.abs(risks[0] - risks[1]).max()),
         data=(found[SHOWN], law[SHOWN], *risks),
     )

@@ -21,9 +21,9 @@ CLAIM = Claim(
     reference="chizat:18",
     where="section on numerical experiments, figure of ReLU networks; sizes are our own",
 )
-DIM, TEACHER, DATA = 4, 4, 100
+DIM, TEACHER, DATA = 3, 6, 80
 WIDTHS = TEACHER * np.array([1, 2, 3, 4])
-LEARNED = 2e-3
+LEARNED = 1e-3
 """The share of the teacher's mean square below which a student counts as successful: local minima lie above, and slow runs below."""
 
 
@@ -36,22 +36,26 @@ def teacher(rng: np.random.Generator) -> np.ndarray:
 
 @eqx.filter_jit
 def losses(
-    risk: NeuronRisk, teachers: Float[Array, "r m D"], points: Float[Array, "r n D"], widths: Int[Array, " r"], times: Array
+    risk: NeuronRisk,
+    teachers: Float[Array, "r m D"],
+    points: Float[Array, "r n D"],
+    widths: Int[Array, " r"],
+    times: Array,
 ) -> Float[Array, "r k"]:
     """The loss along each run, over that of a network without neurons."""
 
     def one(teacher, points, width):
         taught = eqx.tree_at(lambda r: r.targets, risk, jax.vmap(risk.features)(teacher).mean(0))
-        path = evolve(Descent(taught), of_width(risk.neurons.space, points, width), times, Euler(0.2))
+        path = evolve(Descent(taught), of_width(risk.neurons.space, points, width), times, Euler(0.3))
         return path.map(taught) / taught.loss(jnp.zeros_like(taught.targets))
 
     return jax.vmap(one)(teachers, points, widths)
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
-    """Teachers of four neurons in four dimensions; each run has a teacher and a start of its own."""
+    """Teachers of six neurons in three dimensions; each run has a teacher and a start of its own."""
     rng, runs = np.random.default_rng(seed), size.pick(16, 200)
-    widths, times = np.repeat(WIDTHS, runs), jnp.linspace(0.0, size.pick(800.0, 3200.0), 11)
+    widths, times = np.repeat(WIDTHS, runs), jnp.linspace(0.0, size.pick(1200.0, 6000.0), 11)
     risk = NeuronRisk(rng.normal(size=(DATA, DIM)), np.zeros(DATA), Neurons(DIM))
     teachers = np.stack([teacher(rng) for _ in widths])
     points = rng.normal(size=(len(widths), WIDTHS[-1], DIM + 1))
@@ -59,10 +63,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     ends = np.asarray(found)[:, -1].reshape(len(WIDTHS), runs)
     shares = interval((ends < LEARNED).sum(1), runs)
     return CLAIM.judge(
-        at_most("share of runs that learn with the teacher's width", 0.75, float(shares[1, 0])),
+        # Over 96 runs of each width a quarter of the narrow students learn, and 95% of the widest: 16 runs miss one of these
+        # bounds with probability below 2e-4.
+        at_most("share of runs that learn with the teacher's width", 0.7, float(shares[1, 0])),
         at_least("share of runs that learn with three and four times its width", 0.6, shares[1, 2:]),
-        at_least("gain of share from one to four times the width", 0.1, float(shares[1, -1] - shares[1, 0])),
-        at_least("gain of share from each width to the next", 0.0, np.diff(shares[1]), slack=0.3),
+        at_least("gain of share from one to four times the width", 0.2, float(shares[1, -1] - shares[1, 0])),
+        # The last two widths may learn equally often: then a share of 16 runs is below another by 0.4 once in a thousand.
+        at_least("gain of share from each width to the next", 0.0, np.diff(shares[1]), slack=0.4),
         data=(ends, shares),
     )
 

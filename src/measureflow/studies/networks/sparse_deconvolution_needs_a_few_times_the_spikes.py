@@ -49,7 +49,11 @@ def starts(rng: np.random.Generator, width: int) -> np.ndarray:
 
 @eqx.filter_jit
 def losses(
-    risk: FeatureRisk, signals: Float[Array, "r s 2"], points: Float[Array, "r n 2"], widths: Int[Array, " r"], times: Array
+    risk: FeatureRisk,
+    signals: Float[Array, "r s 2"],
+    points: Float[Array, "r n 2"],
+    widths: Int[Array, " r"],
+    times: Array,
 ) -> Float[Array, "r k"]:
     """The loss along each run, over that of no particles."""
 
