@@ -68,7 +68,9 @@ def tangent_kernel(risk: AbstractRisk, mu: Particles) -> Float[Array, "m m"]:
 
 
 @eqx.filter_jit
-def trained(risk: AbstractRisk, family: AbstractFamily, starts, widths: Array, scales: Array, level: Array, times: Array) -> Found:
+def trained(
+    risk: AbstractRisk, family: AbstractFamily, starts, widths: Array, scales: Array, level: Array, times: Array
+) -> Found:
     """Each width and scale from each start, until the loss is at the level."""
 
     def one(points, width, a):
@@ -91,7 +93,9 @@ def pairs(rng: np.random.Generator, setting: Setting) -> Float[Array, "r n D"]:
     """Normal particles, each beside its twin of opposite output."""
     size, starts, count = setting.family.size, setting.starts, int(setting.counts[-1])
     twins = np.stack([np.ones(size), 1 - 2 * np.asarray(setting.family.by_block(output=1.0))])
-    return jnp.asarray((setting.spread * rng.normal(size=(starts, count // 2, 1, size)) * twins).reshape(starts, count, size))
+    return jnp.asarray(
+        (setting.spread * rng.normal(size=(starts, count // 2, 1, size)) * twins).reshape(starts, count, size)
+    )
 
 
 def settings(size: Size) -> dict[str, Setting]:
@@ -137,7 +141,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 def draw(found: dict[str, tuple]) -> Figure:
     """The movement of particles and the change of their kernel against the width."""
     figure, axes = panels(2)
-    for ax, what, up, power in zip(axes, (2, 3), ("mean movement", "relative change of the kernel"), (-0.5, -1.0), strict=True):
+    for ax, what, up, power in zip(
+        axes, (2, 3), ("mean movement", "relative change of the kernel"), (-0.5, -1.0), strict=True
+    ):
         curves = []
         for name, parts in found.items():
             counts, (lazy, mean) = parts[0], parts[what]

@@ -1,7 +1,7 @@
 """Neurons trained with noise and weight decay reach one law, wherever they start: the one that solves its own equation.
 
 The free energy `R + ridge + Ent / beta` is strictly convex along mixtures, so it has one minimiser, `mu ~ exp(-beta Psi(.; mu))`.
-It depends on the measure through the predictions at the data alone, and is found here on a grid of the two parameters of a neuron.
+It depends on the measure through its predictions at the data, and is found here on a grid of the two parameters of a neuron.
 """
 
 import equinox as eqx

@@ -24,7 +24,7 @@ CLAIM = Claim(
 DIM, TEACHER, DATA = 3, 6, 80
 WIDTHS = TEACHER * np.array([1, 2, 3, 4])
 LEARNED = 1e-3
-"""The share of the teacher's mean square below which a student counts as successful: local minima lie above, and slow runs below."""
+"""The share of the teacher's mean square below which a student has learned: local minima lie above, and slow runs below."""
 
 
 def teacher(rng: np.random.Generator) -> np.ndarray:

@@ -24,28 +24,37 @@ CLAIM = Claim(
     reference="heads:26",
     where="derived from theorem 5.2 for heads with velocities or averages, as its review suggests",
 )
-COUNTS = np.array([16, 32, 64, 128])
-FULL_COUNTS = 2 ** np.arange(4, 11)
+GROUPS = {64: (np.array([16, 32, 64]), 256), 256: (np.array([128, 256]), 96), 1024: (np.array([512, 1024]), 64)}
+"""Numbers of heads by the shape in which they are computed, and how many blocks of each; the last only in full size."""
 TIMES = np.linspace(0.0, 1.0, 6)
 FLOWS: dict[str, tuple[AbstractField, int]] = {
     "momentum": (HeavyBall(FIELD, 1.0), 1),
     "Adam": (Adam(FIELD, 0.1, 0.4, 0.1), 2),
 }
-PARTS = {"heads": "heads in the mean square", "risk": "the risk", "test function": "a fixed test function"}
+PARTS = {
+    "heads": "heads in the mean square",
+    "risk": "the risk, its deviation",
+    "test function": "a fixed test function, its deviation",
+}
 
 
 @eqx.filter_jit
 def block_errors(
-    field: AbstractField, whole: Trajectory[Particles], parts: int, counts: Int[Array, " k"], firsts: Int[Array, " k"], most: int
-) -> dict[str, Float[Array, " k"]]:
+    field: AbstractField,
+    whole: Trajectory[Particles],
+    parts: int,
+    counts: Int[Array, " k"],
+    firsts: Int[Array, " k"],
+    most: int,
+) -> dict[str, Float[Array, "k *t"]]:
     """How far blocks of heads move from their own paths in the flow of the pool, and their risk and test from the pool's.
 
     All blocks have the shape of the largest, so that one program moves them; heads beyond the count weigh next to nothing.
     """
 
-    def values(mu: Particles) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    def values(mu: Particles) -> dict[str, Float[Array, ""]]:
         heads = marginal(mu, parts)
-        return FIELD.energy(heads), heads.expect(wave)
+        return {"risk": FIELD.energy(heads), "test function": heads.expect(wave)}
 
     limit, paths = whole.map(values), whole.measures.points
 
@@ -54,44 +63,51 @@ def block_errors(
         own = jax.lax.dynamic_slice_in_dim(paths, first, most, axis=1)
         inside = jnp.arange(most) < count
         path = evolve(field, Particles(whole.final.space, own[0], jnp.where(inside, 1.0, 1e-30)), TIMES, RK4(0.1))
-        squares = jnp.sum((path.measures.points - own) ** 2, -1)
-        gaps = [jnp.abs(a - b).max() for a, b in zip(path.map(values), limit, strict=True)]
-        return {
-            "heads": jnp.where(inside, squares, 0.0).sum(-1).max() / count.astype(float),
-            "risk": gaps[0],
-            "test function": gaps[1],
-        }
+        squares = jnp.where(inside, jnp.sum((path.measures.points - own) ** 2, -1), 0.0).sum(-1) / count.astype(float)
+        return {"heads": squares, **jax.tree.map(jnp.subtract, path.map(values), limit)}
 
     return jax.lax.map(one, (counts, firsts))
 
 
+def errors(field: AbstractField, whole: Trajectory[Particles], parts: int, most: int) -> dict[str, np.ndarray]:
+    """The errors for the numbers of heads of a group, the largest over time: of heads in the mean square, of others without bias."""
+    numbers, blocks = GROUPS[most]
+    firsts = np.linspace(0, whole.measures.points.shape[1] - most, blocks).astype(int)
+    counts = jnp.asarray(np.repeat(numbers, blocks))
+    found = block_errors(field, whole, parts, counts, jnp.asarray(np.tile(firsts, len(numbers))), most)
+    each = {what: np.asarray(part).reshape(len(numbers), blocks, -1) for what, part in found.items()}
+    heads = np.sqrt(each.pop("heads").mean(1).max(-1))
+    return {"heads": heads, **{what: part.std(1).max(-1) for what, part in each.items()}}
+
+
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Blocks of a pool of 8192 heads, each against its own heads in the flow of the pool."""
-    pool, numbers = heads(8192, seed), size.pick(COUNTS, FULL_COUNTS)
-    most, blocks = int(numbers[-1]), size.pick(64, 32)
-    firsts = [np.linspace(0, len(pool.points) - most, min(blocks, len(pool.points) // most * 8)).astype(int) for _ in numbers]
-    counts = np.repeat(numbers, [len(part) for part in firsts])
-    errors = {}
+    groups = list(GROUPS)[: size.pick(2, 3)]
+    pool, numbers = heads(8192, seed), np.concatenate([GROUPS[most][0] for most in groups])
+    found = {}
     for name, (field, extra) in FLOWS.items():
         whole = evolve(field, extended(pool, extra), TIMES, RK4(0.1))
-        found = block_errors(field, whole, 1 + extra, jnp.asarray(counts), jnp.asarray(np.concatenate(firsts)), most)
-        means = {what: np.array([np.asarray(each)[counts == N].mean() for N in numbers]) for what, each in found.items()}
-        errors[name] = means | {"heads": np.sqrt(means["heads"])}
+        each = [errors(field, whole, 1 + extra, most) for most in groups]
+        found[name] = {what: np.concatenate([part[what] for part in each]) for what in PARTS}
     return CLAIM.judge(
+        # Deviations over 256 and 96 blocks are known to 4% and 7%, so that a slope over sixteen-fold numbers scatters by 0.035
+        # and one over sixty-four-fold by half of that. Slopes of -1/3 or -1 are outside.
         *(
-            equal(f"slope of {what}, {name}", -0.5, power_law(numbers, each[part]).exponent, 0.1)
-            for name, each in errors.items()
+            equal(f"slope of {what}, {name}", -0.5, power_law(numbers, each[part]).exponent, size.pick(0.15, 0.1))
+            for name, each in found.items()
             for part, what in PARTS.items()
         ),
-        data=(numbers, errors),
+        data=(numbers, found),
     )
 
 
 def draw(data: tuple) -> Figure:
     """The errors against the number of heads, for both ways of training."""
-    numbers, errors = data
+    numbers, found = data
     figure, axes = panels(2)
-    for ax, (name, each) in zip(axes, errors.items(), strict=True):
+    for ax, (name, each) in zip(axes, found.items(), strict=True):
         curves = [Curve(what, numbers, e, e[0] * np.sqrt(numbers[0] / numbers)) for what, e in each.items()]
-        draw_curves(ax, curves, "heads N", "distance to the flow of the pool", log="xy", law=r"$\propto N^{-1/2}$", title=name)
+        draw_curves(
+            ax, curves, "heads N", "distance to the flow of the pool", log="xy", law=r"$\propto N^{-1/2}$", title=name
+        )
     return figure
