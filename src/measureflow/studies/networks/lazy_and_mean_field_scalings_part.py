@@ -1,8 +1,8 @@
-"""Divided by the root of their number, particles stay where they are and their kernel freezes; divided by their number, they move.
+"""Divided by the root of their number, particles hardly move and their kernel freezes; divided by their number, they move.
 
 With an output scale `N^{-1/2}` the predictions are `a ∫ phi dmu` with `a = N^{1/2}`, and the flow of `R(a z) / a^2` moves
-predictions at a rate of order one and particles by `1/a`. Particles start in pairs of opposite output, so that both scalings start
-from zero with one kernel. In a pair the first change of the kernel cancels, which leaves one of order `1/N`.
+predictions at a rate of order one and particles by `1/a`. Particles start in pairs of opposite output, so that both scalings
+start from zero with one kernel. In a pair the first change of the kernel cancels, which leaves one of order `1/N`.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ CLAIM = Claim(
 
 
 class Setting(NamedTuple):
-    """A risk, numbers of particles, how often and how wide they start, the share of the first loss at which scalings are compared,
-    and times by the last of which both are there."""
+    """A risk, numbers of particles, how often and how wide they start, the share of the first loss at which scalings are
+    compared, and times by the last of which both are there."""
 
     risk: AbstractRisk
     family: AbstractFamily
@@ -140,7 +140,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 
 def draw(found: dict[str, tuple]) -> Figure:
     """The movement of particles and the change of their kernel against the width."""
-    figure, axes = panels(2)
+    figure, axes = panels(2, height=4.6)
     for ax, what, up, power in zip(
         axes, (2, 3), ("mean movement", "relative change of the kernel"), (-0.5, -1.0), strict=True
     ):

@@ -34,12 +34,16 @@ def fixed_point() -> tuple[np.ndarray, float]:
     side = np.linspace(-7.0, 7.0, 161)
     a, w = (part.ravel() for part in np.meshgrid(side, side))
     features, decay = a * np.tanh(INPUTS[:, None] * w[None]), DECAY / 2 * (a**2 + w**2)
+
+    def answer(predictions: np.ndarray) -> np.ndarray:
+        exponent = -BETA * (2 * (predictions - np.sin(2 * INPUTS)) / len(INPUTS) @ features + decay)
+        density = np.exp(exponent - exponent.max())
+        return density / density.sum()
+
     found = np.zeros(len(INPUTS))
     for _ in range(600):
-        exponent = -BETA * (2 * (found - np.sin(2 * INPUTS)) / len(INPUTS) @ features + decay)
-        density = np.exp(exponent - exponent.max())
-        mass = density / density.sum()
-        found = found + 0.02 * (features @ mass - found)
+        found = found + 0.02 * (features @ answer(found) - found)
+    mass = answer(found)
     area = (side[1] - side[0]) ** 2
     entropy = mass @ np.log(np.maximum(mass, 1e-300) / area)
     return found, float(np.mean((found - np.sin(2 * INPUTS)) ** 2) + mass @ decay + entropy / BETA)

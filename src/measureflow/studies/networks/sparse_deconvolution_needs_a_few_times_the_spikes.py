@@ -71,7 +71,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     widths, times = np.repeat(WIDTHS, runs), jnp.linspace(0.0, size.pick(100.0, 400.0), 11)
     risk = FeatureRisk(spike, FREQUENCIES, np.zeros((CUTOFF + 1, 2)), Plain(height=(), place=()))
     signals = np.stack([signal(rng) for _ in widths])
-    points = np.stack([starts(rng, width) for width in widths])
+    points = np.stack([starts(rng, int(width)) for width in widths])
     found = losses(risk, jnp.asarray(signals), jnp.asarray(points), jnp.asarray(widths), times)
     ends = np.asarray(found)[:, -1].reshape(len(WIDTHS), runs)
     shares = interval((ends < SOLVED).sum(1), runs)

@@ -33,8 +33,8 @@ FLOWS: dict[str, tuple[AbstractField, int]] = {
 }
 PARTS = {
     "heads": "heads in the mean square",
-    "risk": "the risk, its deviation",
-    "test function": "a fixed test function, its deviation",
+    "risk": "the risk",
+    "test function": "a fixed test function",
 }
 
 
@@ -70,7 +70,7 @@ def block_errors(
 
 
 def errors(field: AbstractField, whole: Trajectory[Particles], parts: int, most: int) -> dict[str, np.ndarray]:
-    """The errors for the numbers of heads of a group, the largest over time: of heads in the mean square, of others without bias."""
+    """The largest errors over time for the numbers of heads of a group: of heads in the mean square, of others their deviation."""
     numbers, blocks = GROUPS[most]
     firsts = np.linspace(0, whole.measures.points.shape[1] - most, blocks).astype(int)
     counts = jnp.asarray(np.repeat(numbers, blocks))
