@@ -69,7 +69,7 @@ def tangent_kernel(risk: AbstractRisk, mu: Particles) -> Float[Array, "m m"]:
 
 @eqx.filter_jit
 def trained(
-    risk: AbstractRisk, family: AbstractFamily, starts, widths: Array, scales: Array, level: Array, times: Array
+    risk: AbstractRisk, family: AbstractFamily, starts: Array, widths: Array, scales: Array, level: Array, times: Array
 ) -> Found:
     """Each width and scale from each start, until the loss is at the level."""
 

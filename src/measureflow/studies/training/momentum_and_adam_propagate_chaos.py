@@ -70,7 +70,7 @@ def block_errors(
 
 
 def errors(field: AbstractField, whole: Trajectory[Particles], parts: int, most: int) -> dict[str, np.ndarray]:
-    """The largest errors over time for the numbers of heads of a group: of heads in the mean square, of others their deviation."""
+    """The largest errors over time for the numbers of heads of a group: heads in the mean square, others by their deviation."""
     numbers, blocks = GROUPS[most]
     firsts = np.linspace(0, whole.measures.points.shape[1] - most, blocks).astype(int)
     counts = jnp.asarray(np.repeat(numbers, blocks))
