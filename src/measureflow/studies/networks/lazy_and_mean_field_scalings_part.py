@@ -128,7 +128,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         found[name] = setting.counts, *compared(setting, rng)
         counts, loss, moved, kernel = found[name]
         checks += [
-            # Slopes scatter by 0.025 with the starts, those of the kernel of neurons by 0.1.
+            # Over five seeds slopes scatter by 0.025, and those of the kernel of neurons by 0.06 around -1.17.
             equal(f"slope of the movement of {name}, N^{{-1/2}}", -0.5, slope(counts, moved[0]), 0.1),
             equal(f"slope of the movement of {name}, 1/N", 0.0, slope(counts, moved[1]), 0.1),
             equal(f"slope of the change of kernel of {name}, N^{{-1/2}}", -1.0, slope(counts, kernel[0]), 0.5),
