@@ -76,7 +76,10 @@ def lengths(path: Trajectory[Particles]) -> Float[Array, "k 200"]:
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
-    """Neurons on fresh samples against the characteristics of the radial equation; the full size is the paper's with ten times its step."""
+    """Neurons on fresh samples against the characteristics of the radial equation.
+
+    The full size is that of the paper, with ten times its step.
+    """
     dim, count, step = size.pick((8, 400, 2e-4), (40, 800, 1e-5))
     risk, source = radial(dim), Classes(Neurons(dim, activation=activation, output=False))
     start = SPREAD / np.sqrt(dim) * chi.ppf(LEVELS, dim)
