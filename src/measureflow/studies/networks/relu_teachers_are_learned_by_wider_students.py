@@ -63,8 +63,8 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     ends = np.asarray(found)[:, -1].reshape(len(WIDTHS), runs)
     shares = interval((ends < LEARNED).sum(1), runs)
     return CLAIM.judge(
-        # Over 96 runs of each width a quarter of the narrow students learn, and 95% of the widest: 16 runs miss one of these
-        # bounds with probability below 2e-4.
+        # Over 96 runs of each width a quarter of the narrow students learn, and 95% of those three or four times as wide: 16
+        # runs miss one of these bounds with probability below 2e-4.
         at_most("share of runs that learn with the teacher's width", 0.7, float(shares[1, 0])),
         at_least("share of runs that learn with three and four times its width", 0.6, shares[1, 2:]),
         at_least("gain of share from one to four times the width", 0.2, float(shares[1, -1] - shares[1, 0])),
