@@ -127,6 +127,22 @@ MUTANTS = [
     Mutant("networks/covariances.py", "return 1.0 / dim", "return 1.0", "tests/networks"),
     Mutant("networks/gaussian.py", "g, mass: g / mass", "g, mass: g", "tests/networks"),
     Mutant("energies/base.py", "return -mean, -root", "return -mean, root", "gm-descent-on-square-root-is-bures-flow"),
+    # Features of one's own, and training of neurons with samples and with noise.
+    Mutant("training/features.py", "total + paired(*block)", "paired(*block)", "tests/training/test_features.py"),
+    Mutant(
+        "training/features.py",
+        "one = lambda x: mu.weights @",
+        "one = lambda x: jnp.full_like(mu.weights, 1 / len(mu.points)) @",
+        "tests/training/test_features.py",
+    ),
+    Mutant(
+        "training/dynamics.py",
+        "FACTOR = 2.0",
+        "FACTOR = 1.0",
+        "neurons-follow-the-radial-equation-of-isotropic-gaussians",
+    ),
+    Mutant("training/dynamics.py", "Langevin(FACTOR * ", "Langevin(", "noisy-neurons-reach-one-law"),
+    Mutant("training/thermal.py", "score = inverse_temperature * ", "score = ", "noisy-neurons-reach-one-law"),
     Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
     Mutant(
         "transport/distances.py",

@@ -64,6 +64,7 @@ ENERGIES = {
     "scores": (fixtures.f2(), 4),
     "values": (RISK.with_heads(training.ValueHeads(np.arange(9.0).reshape(3, 3) / 9, 2)), 12),
     "ridge": (RISK + training.Ridge(0.3, np.linspace(0, 1, 24)), 24),
+    "features": (training.FeatureRisk(lambda theta, x: jnp.tanh(x @ theta), np.eye(3), np.ones(3), 3), 3),
     "deep": (training.DeepHeadRisk(fixtures.f2(), 3), 12),
 }
 

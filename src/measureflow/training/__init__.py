@@ -50,6 +50,8 @@ from measureflow.training.dynamics import stiffness as stiffness
 from measureflow.training.examining import Examination as Examination
 from measureflow.training.examining import examine as examine
 from measureflow.training.families import AbstractFamily as AbstractFamily
+from measureflow.training.features import FeatureRisk as FeatureRisk
+from measureflow.training.features import Plain as Plain
 from measureflow.training.heads import AbstractHeads as AbstractHeads
 from measureflow.training.heads import FullHeads as FullHeads
 from measureflow.training.heads import ScoreHeads as ScoreHeads

@@ -35,12 +35,9 @@ Risk = TypeVar("Risk", bound="AbstractRisk")
 
 
 class AbstractObjective(AbstractEnergy):
-    """What particles learn: an energy with data that can be drawn, and a family that says what the particles are."""
+    """What particles learn: an energy with data that can be drawn, and a `family` that says what their parameters mean."""
 
-    @property
-    @abc.abstractmethod
-    def family(self) -> AbstractFamily:
-        """What the parameters of a particle mean."""
+    family: eqx.AbstractVar[AbstractFamily]
 
     @property
     @abc.abstractmethod
