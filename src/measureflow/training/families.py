@@ -174,7 +174,7 @@ class Stacked(AbstractFamily):
         """What each layer conserves."""
         return jax.vmap(self.family.balance)(self.layers(theta))
 
-    def layers(self, theta: Theta) -> Float[Array, "L D"]:
+    def layers(self, theta: Theta) -> Float[Array, "L p"]:
         """The particles of the layers."""
         return theta.reshape(self.depth, -1)
 
