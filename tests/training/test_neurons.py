@@ -8,7 +8,7 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.training import neurons as module
+from measureflow.training import hidden as module
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
@@ -67,11 +67,13 @@ def test_the_gradient_of_the_measure_is_n_times_that_of_a_neuron_so_parameters_m
     np.testing.assert_allclose(slow, fast, rtol=1e-12)
 
 
-def test_blocks_of_data_change_nothing(monkeypatch):
-    risk, mu = risk_of(loss="cross-entropy"), crowd(risk_of())
-    both = lambda: (risk(mu), jax.grad(lambda xs: risk.variation(mu, xs).sum())(mu.points))  # noqa: E731
+def test_blocks_of_neurons_change_nothing(monkeypatch):
+    risk, mu = risk_of(loss="cross-entropy"), crowd(risk_of(), 40)
+    psi = lambda xs: risk.variation(mu, xs).sum()  # noqa: E731
+    bent = lambda: jax.jvp(jax.grad(psi), (mu.points,), (mu.points,))[1]  # noqa: E731
+    both = lambda: (risk(mu), jax.grad(psi)(mu.points), bent())  # noqa: E731
     whole = both()
-    monkeypatch.setattr(module, "BLOCK", 10)  # two data at a time
+    monkeypatch.setattr(module, "BLOCK", 7 * 16)  # sixteen of forty neurons at a time
     for one, other in zip(whole, both(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
 

@@ -17,15 +17,12 @@ from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Gaussian, GaussianMixture, Particles
-from measureflow.training import chords
+from measureflow.training import chords, hidden
 from measureflow.training.activations import LeakyReLU, ReLU, averaged
 from measureflow.training.families import AbstractFamily, ByBlock, Theta
 from measureflow.training.landscape import PARAMETERS, AbstractLandscape
 from measureflow.training.losses import AbstractLoss, Square
 from measureflow.training.risk import AbstractRisk
-
-BLOCK = 2**24
-"""Activations that are held at once: 128 MiB in float64."""
 
 
 @final
@@ -188,24 +185,12 @@ class NeuronRisk(AbstractRisk):
     def logits(self, mu: AbstractMeasure) -> Float[Array, "S V"]:
         """The network: `f(x) = ∫ phi dmu`."""
         inputs = self.inputs.astype(precision(mu))
-        predicted, width = self._network(mu)
-        if inputs.shape[0] * width <= BLOCK:
-            return predicted(inputs)
-        (blocks,) = _blocks(width, inputs)
-        found = jax.lax.map(jax.checkpoint(predicted), blocks)
-        return found.reshape(-1, found.shape[-1])[: len(inputs)]
-
-    def _network(self, mu: AbstractMeasure) -> tuple[Callable[[Array], Array], int]:
-        """Predictions as a function of inputs, and how many numbers they need for each."""
-        neurons = self.neurons
         if isinstance(mu, Particles):
-            outputs = mu.weights[:, None] * neurons.out(mu.points)
-            return lambda x: neurons.active(mu.points, x) @ outputs, len(mu.points)
+            return hidden.total(self.neurons, mu.points, mu.weights, inputs)
         if isinstance(mu, GaussianMixture):
-            each = lambda x: jax.vmap(lambda part: self._averaged(part, x))(mu.parts)  # noqa: E731
-            return lambda x: each(x).sum(0), mu.means.size
+            return jax.vmap(lambda part: self._averaged(part, inputs))(mu.parts).sum(0)
         if isinstance(mu, Gaussian):
-            return lambda x: self._averaged(mu, x), mu.mean.size
+            return self._averaged(mu, inputs)
         raise TypeError(f"Neurons are `Particles`, a `Gaussian` or a `GaussianMixture`; got {type(mu).__name__}.")
 
     def _averaged(self, mu: Gaussian, inputs: Float[Array, "S d"]) -> Float[Array, "S V"]:
@@ -217,13 +202,7 @@ class NeuronRisk(AbstractRisk):
 
     def against(self, cotangents: Float[Array, "S V"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
         """The pairing of what neurons predict with given cotangents: `sum_s <a, c_s> s(<w, x_s> + b)`."""
-        inputs, outputs = self.inputs.astype(xs.dtype), self.neurons.out(xs)
-        pulled = lambda x, c: self.neurons.active(xs, x).T @ c  # noqa: E731
-        if inputs.shape[0] * len(xs) <= BLOCK:
-            return jnp.sum(pulled(inputs, cotangents) * outputs, -1)
-        add = jax.checkpoint(lambda total, pack: (total + pulled(*pack), None))
-        total, _ = jax.lax.scan(add, jnp.zeros_like(outputs), _blocks(len(xs), inputs, cotangents))
-        return jnp.sum(total * outputs, -1)
+        return hidden.pairing(self.neurons, xs, self.inputs.astype(xs.dtype), cotangents)
 
     def best_output(self, cotangents: Float[Array, "S V"], radii: ByBlock, decay: ByBlock, theta: Theta) -> Theta:
         """The output `-rho g / |g|` against what it multiplies, or as long as weight decay lets it."""
@@ -274,11 +253,3 @@ class NeuronRisk(AbstractRisk):
     def data(self) -> tuple[Any, Any, Any]:
         """Inputs with their targets."""
         return self.inputs, self.targets, self.shares
-
-
-def _blocks(neurons: int, *arrays: Array) -> tuple[Array, ...]:
-    """Rows of data in blocks of which so many neurons can see one at a time; the last is filled up with zeros."""
-    count = len(arrays[0])
-    size = max(1, min(count, BLOCK // neurons))
-    filled = (jnp.pad(array, ((0, -count % size), (0, 0))) for array in arrays)
-    return tuple(array.reshape(-1, size, array.shape[1]) for array in filled)
