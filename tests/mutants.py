@@ -114,7 +114,39 @@ MUTANTS = [
     ),
     Mutant("training/losses.py", "return 2 * (z - y)", "return z - y", "tests/training/test_losses.py"),
     Mutant("training/losses.py", "(v - jnp.sum(p * v, -1, keepdims=True))", "v", "tests/training/test_losses.py"),
-    Mutant("training/neurons.py", "mu.weights[:, None] * ", "", "tests/training/test_neurons.py"),
+    Mutant(
+        "training/hidden.py",
+        "(weights[:, None] * neurons.out(points))",
+        "neurons.out(points)",
+        "tests/training/test_neurons.py",
+    ),
+    Mutant("training/chords.py", "-alpha * low / 2, 0.0)", "-alpha * low / 3, 0.0)", "tests/training/test_networks.py"),
+    Mutant(
+        "training/chords.py",
+        "bounds.curvature * r**2 / 2",
+        "bounds.curvature * r**2 / 4",
+        "tests/training/test_networks.py",
+    ),
+    Mutant("training/attention.py", "size * a / jnp.maximum", "size / jnp.maximum", "tests/training/test_networks.py"),
+    Mutant(
+        "training/optimum.py",
+        "value, base = loss + float(weights @ costs), loss -",
+        "value, base = loss + float(weights @ costs), loss + float(weights @ costs) -",
+        "tests/training/test_networks.py",
+    ),
+    Mutant("training/neurons.py", '2 * blocks["output"] - ', 'blocks["output"] - ', "tests/training/test_networks.py"),
+    Mutant(
+        "training/chaos.py", "error / sum(part > 0 for part in self)", "error / 3", "tests/training/test_settling.py"
+    ),
+    Mutant(
+        "training/settling.py", "exact[n] - limit[None]", "exact[n] - exact[few]", "tests/training/test_settling.py"
+    ),
+    Mutant(
+        "training/settling.py",
+        "self.risk.any() else 0.0",
+        "self.risk.any() else 1.0",
+        "tests/training/test_settling.py",
+    ),
     Mutant("training/activations.py", "m * gate.chance + gate.spill", "m * gate.chance", "tests/networks"),
     Mutant("training/activations.py", "m / width**3 * _density", "m / width * _density", "tests/networks"),
     Mutant("training/neurons.py", "law.slope(m, v)[:, None] * covariance", "0 * covariance", "tests/networks"),

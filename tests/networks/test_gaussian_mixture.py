@@ -283,7 +283,7 @@ def test_layers_of_one_shape_compile_once():
 def test_blocks_of_data_change_nothing(monkeypatch):
     layer = layer_of()
     whole = risk_of(layer)(layer.mixture)
-    monkeypatch.setattr(training.neurons, "BLOCK", 30)  # two data at a time
+    monkeypatch.setattr(hidden, "WIDE", 30)  # two data at a time
     np.testing.assert_allclose(risk_of(layer)(layer.mixture), whole, rtol=1e-13)
 
 

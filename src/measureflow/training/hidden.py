@@ -5,6 +5,7 @@ beyond the first are those of the plain formula, in both modes and to any order.
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,9 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from measureflow.precision import exactly
+
+WIDE = 2**24
+"""Numbers that one block of data may hold at once where each datum is seen by itself: 128 MiB in float64."""
 
 BLOCK = 2**18
 """Activations that are held at once: 1 MiB in float32, which stays in a cache."""
@@ -35,6 +39,15 @@ def pairing(
 ) -> Float[Array, " n"]:
     """What each neuron predicts, paired with given cotangents: `sum_s <a_i, c_s> s(<w_i, x_s> + b_i)`."""
     return _pairing(neurons, points, inputs, cotangents)
+
+
+def by_data(f: Callable[[Array], Array], inputs: Float[Array, "S d"], width: int) -> Float[Array, "S V"]:
+    """A function of inputs that needs so many numbers for each, on blocks of them."""
+    size = max(1, WIDE // width)
+    if size >= len(inputs):
+        return f(inputs)
+    found = jax.lax.map(jax.checkpoint(f), _blocks(inputs, size))
+    return found.reshape(-1, found.shape[-1])[: len(inputs)]
 
 
 @exactly

@@ -188,9 +188,10 @@ class NeuronRisk(AbstractRisk):
         if isinstance(mu, Particles):
             return hidden.total(self.neurons, mu.points, mu.weights, inputs)
         if isinstance(mu, GaussianMixture):
-            return jax.vmap(lambda part: self._averaged(part, inputs))(mu.parts).sum(0)
+            each = lambda x: jax.vmap(lambda part: self._averaged(part, x))(mu.parts)  # noqa: E731
+            return hidden.by_data(lambda x: each(x).sum(0), inputs, mu.means.size)
         if isinstance(mu, Gaussian):
-            return self._averaged(mu, inputs)
+            return hidden.by_data(lambda x: self._averaged(mu, x), inputs, mu.mean.size)
         raise TypeError(f"Neurons are `Particles`, a `Gaussian` or a `GaussianMixture`; got {type(mu).__name__}.")
 
     def _averaged(self, mu: Gaussian, inputs: Float[Array, "S d"]) -> Float[Array, "S V"]:
