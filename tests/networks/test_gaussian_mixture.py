@@ -10,6 +10,7 @@ from scipy.stats import norm
 import measureflow as mf
 from measureflow import networks, training
 from measureflow.networks import Diagonal, Full, GaussianMixtureLayer, Isotropic, LowRank
+from measureflow.training import hidden
 
 CLOSED = {
     "relu": training.ReLU(),

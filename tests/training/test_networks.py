@@ -103,9 +103,9 @@ def test_best_outputs_under_weight_decay_are_the_least_of_all(name):
     """Closed forms against a search that does not know them, in a set where both factors may shorten."""
     frozen = training.ValueHeads(np.random.default_rng(3).normal(size=(3, 3)), 2)
     risk, radii = {
-        "heads": (fixtures.f1(), {"query": 2.0, "key": 2.0, "value": 1.0, "output": 1.5}),
+        "heads": (fixtures.f1(), {"query": 2.0, "key": 2.0, "value": 0.7, "output": 1.5}),
         "neurons": (RISK, {"output": 2.0, "weight": 1.0}),
-        "frozen scores": (fixtures.f1().with_heads(frozen), {"value": 1.0, "output": 2.0}),
+        "frozen scores": (fixtures.f1().with_heads(frozen), {"value": 0.6, "output": 2.0}),
     }[name]
     family, space = risk.family, risk.family.balls(**radii)
     mu = mf.Particles.iid(space, 3, key=0)
