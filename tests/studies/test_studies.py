@@ -153,6 +153,7 @@ CATALOGUE = [
     "stationary-iff-dissipation-vanishes",
     "strong-centres-stay-put-for-long-times",
     "strong-monotonicity-contracts-wasserstein",
+    "support-condition-certifies-two-layer-networks",
     "support-radius-grows-at-most-exponentially",
     "three-clusters-stable-below-minus-two-thirds",
     "time-dependent-weights-energy-balance",
@@ -266,6 +267,7 @@ DRAWN = {
     "static-gap-decays-like-one-over-n": dict(axes=1, found=2, law=2),
     "strong-centres-stay-put-for-long-times": dict(axes=2, start=2, law=2),
     "strong-monotonicity-contracts-wasserstein": dict(axes=1, found=1, law=1),
+    "support-condition-certifies-two-layer-networks": dict(axes=6, found=12),
     "support-radius-grows-at-most-exponentially": dict(axes=10, paths=5, ends=5, found=5, law=5),
     "three-clusters-stable-below-minus-two-thirds": dict(axes=3, found=29),
     "token-statistics-behind-the-fourth-root": dict(axes=1, found=8, law=2),
@@ -315,6 +317,7 @@ BUSY = {
     "only-monte-carlo-rate-for-cross-entropy-as-published",
     "proved-optimality-of-finitely-many-heads",
     "strong-centres-stay-put-for-long-times",
+    "support-condition-certifies-two-layer-networks",
 }
 """Studies that compute for longer than they compile."""
 
