@@ -102,7 +102,7 @@ def stable():
 
 
 def test_the_basin_of_a_quadratic_energy_is_all_that_was_asked_for():
-    """Features `w x` are linear, and nothing changes in the Hessian: the radius is that of the ball over the pull of the others."""
+    """Features `w x` are linear and the Hessian is constant: all that shrinks the ball is the pull of the others."""
     neurons = training.Neurons(1, activation=lambda x: x, output=False)
     energy = training.NeuronRisk([[2.0]], [0.0], neurons) + training.Ridge(0.5)
     found = training.basin(energy, jnp.zeros(1))
