@@ -1,8 +1,8 @@
 """On handwritten digits ten Gaussian components do better than ten neurons and about as well as the twenty that they cost.
 
 A component of `theta = (a, w, b)` with a root of one column has as many numbers as two neurons. All networks take the same steps
-of Adam on all the training digits. Components learn more slowly, but that is not all they lack: after 2400 steps every network
-has learnt the known digits, with losses below 0.001, and some tenths of a point are still missing.
+of Adam on all the training digits. Components learn several times more slowly, and in the end, with losses below 0.001, the
+layer is 0.3 points below as many parameters, which is within the interval of five draws, and 1.5 points above as many units.
 """
 
 from typing import Any

@@ -54,7 +54,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     times, count, keys = jnp.linspace(0.0, 25.0, 26), size.pick(40, STARTS), jax.random.split(jax.random.key(seed))
     inside = jax.random.ball(keys[0], 4, shape=(STARTS, HEADS), dtype=float)
     around = jax.random.normal(keys[1], (len(BEYOND), count, HEADS, 4))
-    outside = jnp.asarray(BEYOND)[:, None, None, None] * around / jnp.linalg.norm(around, axis=-1, keepdims=True)
+    outside = jnp.asarray(BEYOND, float)[:, None, None, None] * around / jnp.linalg.norm(around, axis=-1, keepdims=True)
     away = found.radius * jnp.concatenate([inside, outside.reshape(-1, HEADS, 4)])
     W, far = (np.asarray(part) for part in distances(energy, rest, away, times))
     returned, share, bound = W[:, -1] < RETURNED * W[:, 0], W / W[:, :1], np.exp(-found.rate * np.asarray(times))
