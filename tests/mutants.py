@@ -157,6 +157,49 @@ MUTANTS = [
         "tests/networks",
     ),
     Mutant("networks/covariances.py", "return 1.0 / dim", "return 1.0", "tests/networks"),
+    # Constants of the theory of training.
+    Mutant(
+        "training/bounds.py",
+        "bend = jnp.sqrt(jax.lax.map(row, units).sum(0))",
+        "bend = jax.lax.map(row, units).sum(0)",
+        "tests/training/test_bounds.py",
+    ),
+    Mutant(
+        "training/bounds.py", "total + pack[0] * one(pack[1])", "total + one(pack[1])", "tests/training/test_bounds.py"
+    ),
+    Mutant(
+        "training/bounds.py",
+        "Domination(2 * least * share",
+        "Domination(4 * least * share",
+        "tests/training/test_bounds.py",
+    ),
+    Mutant("training/bounds.py", "np.maximum(2 * excess,", "np.maximum(excess,", "tests/training/test_bounds.py"),
+    Mutant(
+        "training/bounds.py",
+        "np.linalg.svd(np.ones((1, V)))[2][1:]",
+        "np.linalg.svd(np.ones((1, V)))[2]",
+        "tests/training/test_bounds.py",
+    ),
+    Mutant("training/bounds.py", "1 + 2 * k * slope / (np.e", "1 + k * slope / (np.e", "tests/training/test_bounds.py"),
+    Mutant(
+        "training/bounds.py",
+        "if reach * change <= least",
+        "if reach * change <= 8 * least",
+        "tests/training/test_bounds.py",
+    ),
+    Mutant("training/dynamics.py", "return 1 / float(self.scale)", "return 1.0", "tests/training/test_bounds.py"),
+    Mutant(
+        "training/supposing.py",
+        "if settled else None, text)",
+        "if settled else False, text)",
+        "tests/training/test_bounds.py",
+    ),
+    Mutant(
+        "training/perturbation.py",
+        "return risk.criterion.smoothness * jnp.sum",
+        "return jnp.sum",
+        "tests/training/test_bounds.py",
+    ),
     Mutant("networks/gaussian.py", "g, mass: g / mass", "g, mass: g", "tests/networks"),
     Mutant("energies/base.py", "return -mean, -root", "return -mean, root", "gm-descent-on-square-root-is-bures-flow"),
     # Features of one's own, and training of neurons with samples and with noise.

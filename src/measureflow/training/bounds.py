@@ -146,10 +146,10 @@ def basin(
     offsets = jax.random.ball(as_key(key), len(theta), shape=(samples,), dtype=theta.dtype)
     for _ in range(60):
         third, mixed, slope = (float(part) for part in _around(energy, risk, theta, reach * offsets))
-        wanted = least / (third + k * mixed)
-        if reach <= wanted:
+        change = third + k * mixed
+        if reach * change <= least:
             return Basin(reach / (1 + 2 * k * slope / (np.e * least)), least, reach)
-        reach = max(wanted, reach / 2)
+        reach = max(least / change, reach / 2)
     raise AssertionError("a smaller ball always has smaller suprema")
 
 

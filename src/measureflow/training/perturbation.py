@@ -305,20 +305,26 @@ def monotonicity(
     `k` bounds how the loss curves: one for cross-entropy, as in the theory, two for squares. Extrema over samples: `m0` is an
     upper and `L0` a lower estimate.
     """
-    points = theta[None, None] + radius * jax.random.ball(
-        as_key(key), len(theta), shape=(2, samples), dtype=theta.dtype
-    )
+    offsets = jax.random.ball(as_key(key), len(theta), shape=(2, samples), dtype=theta.dtype)
+    m0, L0 = _extremes(energy, risk, theta[None, None] + radius * offsets)
+    return Monotonicity(float(m0), float(L0))
+
+
+@eqx.filter_jit
+def _extremes(
+    energy: AbstractEnergy, risk: AbstractRisk, points: Float[Array, "2 m D"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The least curvature of `Psi` over pairs of a particle and a place of all others, and the largest coupling."""
 
     def curvature(x, y):
-        mu = Particles(_space(theta), y[None])
+        mu = Particles(_space(x), y[None])
         return jnp.linalg.eigvalsh(jax.hessian(lambda x: energy.variation(mu, x[None])[0])(x))[0]
 
     def slopes(x):
         J = jax.jacfwd(risk.features)(x)
         return risk.criterion.smoothness * jnp.sum(risk.shares * jnp.linalg.norm(J, ord=2, axis=(-2, -1)) ** 2)
 
-    m0 = jax.jit(jax.vmap(curvature))(points[0], points[1]).min()
-    return Monotonicity(float(m0), float(jax.jit(jax.vmap(slopes))(points[0]).max()))
+    return jax.vmap(curvature)(*points).min(), jax.vmap(slopes)(points[0]).max()
 
 
 def critical_decay(risk: AbstractRisk) -> float:
