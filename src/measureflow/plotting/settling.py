@@ -42,7 +42,7 @@ def _draw(ax: Axes, across: np.ndarray, total: np.ndarray, bounds: np.ndarray, n
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.legend(frameon=False, fontsize=10)
+    ax.legend(fontsize=10, framealpha=0.85, edgecolor="none")
     ax.set_xlabel(word, fontsize=12, color=INK)
     ax.set_ylabel("largest error of the risk over the run", fontsize=12, color=INK)
     ax.tick_params(labelsize=10, colors=INK)
