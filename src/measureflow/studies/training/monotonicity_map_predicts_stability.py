@@ -119,7 +119,8 @@ def draw(maps: dict[str, Map]) -> Figure:
         ends = -0.5, len(one.decays) - 0.5, -0.5, len(one.scales) - 0.5
         ax.contour(fine, levels=[0.5], colors=PALETTE[1], linewidths=2.5, extent=ends)
         for axis, values in ((ax.xaxis, one.decays), (ax.yaxis, one.scales)):
-            axis.set_ticks(range(len(values)), [f"{value:.2g}" for value in values])
+            shown = range(0, len(values), max(1, len(values) // 6))
+            axis.set_ticks(shown, [f"{values[k]:.2g}" for k in shown])
     share = f"share of their distance that two clouds have left after {TIMES[-1]:g} / decay, at most 1"
     figure.suptitle(f"{share}; upper right of the line m₀ > L₀", fontsize=11)
     return figure
