@@ -1,5 +1,6 @@
 """Two-layer networks, several layers and error budgets from the command line."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -64,6 +65,25 @@ def test_digits_come_by_name():
     assert found.risk.baselines().uniform == pytest.approx(np.log(10))
 
 
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_images_of_the_format_of_mnist_are_read_with_their_labels(ending):
+    pixels, kinds = rng.integers(0, 256, (12, 3, 2)), np.arange(12) % 3
+    for name, array in (("images-idx3", pixels), ("labels-idx1", kinds)):
+        raw = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes() + array.astype(np.uint8).tobytes()
+        Path(f"t10k-{name}-ubyte{ending}").write_bytes(gzip.compress(raw) if ending else raw)
+    found = data(data=f"t10k-images-idx3-ubyte{ending}", held_out=0.0, standardise=False, activation="gelu")
+    assert found.words == "12 data, 6 inputs, 3 classes"
+    order = np.random.default_rng(0).permutation(12)
+    np.testing.assert_allclose(found.risk.inputs, pixels.reshape(12, 6)[order] / 255)
+    assert np.argmax(np.asarray(found.risk.targets), 1).tolist() == kinds[order].tolist()
+    Path(f"t10k-images-idx3-ubyte{ending}").write_bytes(gzip.compress(b"no") if ending else b"no")
+    with pytest.raises(InputError, match="no file of bytes in the format of MNIST"):
+        data(data=f"t10k-images-idx3-ubyte{ending}")
+    Path(f"t10k-labels-idx1-ubyte{ending}").unlink()
+    with pytest.raises(InputError, match="needs its labels beside it"):
+        data(data=f"t10k-images-idx3-ubyte{ending}")
+
+
 @pytest.mark.slow
 def test_neurons_are_trained_certified_and_drawn(capsys):
     assert main(["train", "neurons", "--data", "numbers.npz", *FEW, "--out", "run", "--limit", "8"]) == 0
@@ -123,7 +143,7 @@ SENTENCES = {
     "words as numbers": (["--data", "kinds.csv", "--target", "kind", "--loss", "square"], "has words such as 'dog'"),
     "numbers as classes": (["--data", "numbers.npz", "--loss", "cross-entropy"], "`--loss square` for numbers"),
     "no file": (["--data", "digitz"], "there is no file 'digitz'"),
-    "another file": (["--data", "a.txt"], ".csv or .npz file"),
+    "another file": (["--data", "a.txt"], "a file that ends in .csv, .npz"),
     "gaps": (["--data", "gaps.csv"], "not finite in row 2"),
     "rows": (["--data", "rows.csv"], "row 2 of 'rows.csv' has 1 columns, not 2"),
     "arrays": (["--data", "arrays.npz"], "has no array 'labels', only inputs"),

@@ -9,7 +9,7 @@ from measureflow.runs.learning import AbstractTraining, Training, worth_rows
 from measureflow.runs.settings import Settings, file_there
 from measureflow.runs.vocabulary import ACTIVATIONS, TABLES_OF_DATA
 
-FILES = ".csv", ".npz"
+FILES = ".csv", ".npz", "-ubyte", "-ubyte.gz"
 """Endings of files of data."""
 
 
@@ -21,7 +21,7 @@ class NeuronTraining(Training):
     source: ClassVar[str] = "measureflow.runs.sources:of_neurons"
 
     data: str = Field(
-        "digits", description=f"{', '.join(TABLES_OF_DATA)}, or a CSV or npz file with inputs and what they should give"
+        "digits", description=f"{', '.join(TABLES_OF_DATA)}, or a file: CSV, npz, or images of the format of MNIST"
     )
     neurons: PositiveInt = Field(256, description="number of neurons")
     target: str | None = Field(
@@ -48,7 +48,9 @@ class NeuronTraining(Training):
         if not file_there(data, info):
             raise ValueError(f"must be one of {', '.join(TABLES_OF_DATA)} or a file; there is no file {data!r}")
         if not data.endswith(FILES):
-            raise ValueError(f"must be one of {', '.join(TABLES_OF_DATA)} or a {' or '.join(FILES)} file; got {data!r}")
+            raise ValueError(
+                f"must be one of {', '.join(TABLES_OF_DATA)} or a file that ends in {', '.join(FILES)}; got {data!r}"
+            )
         return data
 
     @field_validator("activation")

@@ -1,6 +1,7 @@
 """Where the data of training come from: fixtures, texts, tables that come with scikit-learn, and files of the user."""
 
 import csv
+import gzip
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +76,8 @@ def of_neurons(config: NeuronTraining) -> Data:
     inputs = _standard(sheet.inputs, seen) if config.standardise else sheet.inputs
     if config.standardise and isinstance(loss, Square):
         labels = _standard(labels, seen)
-    neurons = Neurons(inputs.shape[1], outputs, load(ACTIVATIONS[config.activation].make), bias=config.bias)
+    made = load(ACTIVATIONS[config.activation].make)
+    neurons = Neurons(inputs.shape[1], outputs, made() if isinstance(made, type) else made, bias=config.bias)
     risk, unseen = (
         NeuronRisk(inputs[part], labels[part], neurons, loss) if len(part) else None for part in (seen, rest)
     )
@@ -130,7 +132,8 @@ def _labelled(config: NeuronTraining, labels: np.ndarray) -> tuple[AbstractLoss,
 def _read(config: NeuronTraining) -> Sheet:
     if config.data in TABLES_OF_DATA:
         return _bundled(config.data)
-    return _npz(config) if config.data.endswith(".npz") else _csv(config)
+    readers = {".npz": _npz, ".csv": _csv}
+    return readers.get(Path(config.data).suffix, _idx)(config)
 
 
 def _bundled(name: str) -> Sheet:
@@ -143,14 +146,36 @@ def _bundled(name: str) -> Sheet:
     return Sheet(np.asarray(inputs, float), np.asarray(labels))
 
 
+def _idx(config: NeuronTraining) -> Sheet:
+    """Images of the format of MNIST, with the file of labels beside them."""
+    images, labels = Path(config.data), Path(config.data.replace("images-idx3", "labels-idx1"))
+    if images == labels or not labels.is_file():
+        raise InputError(
+            f"`data`: {config.data!r} needs its labels beside it: images are in ...images-idx3-ubyte, labels in "
+            "...labels-idx1-ubyte."
+        )
+    x, y = (_unpacked(file) for file in (images, labels))
+    return Sheet(x.reshape(len(x), -1) / 255, y.astype(int))
+
+
+def _unpacked(file: Path) -> np.ndarray:
+    """The array of bytes of an IDX file, packed or not."""
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    axes = raw[3] if len(raw) > 3 and raw[:3] == b"\0\0\x08" else 0
+    shape = np.frombuffer(raw, ">i4", axes, 4) if len(raw) >= 4 * (axes + 1) and axes else np.zeros(1, int)
+    if not axes or len(raw) != 4 * (axes + 1) + int(np.prod(shape)):
+        raise InputError(f"`data`: {str(file)!r} is no file of bytes in the format of MNIST.")
+    return np.frombuffer(raw, np.uint8, offset=4 * (axes + 1)).reshape(shape)
+
+
 def _npz(config: NeuronTraining) -> Sheet:
     try:
         file = np.load(config.data)
         names = {name: file[name] for name in file.files}
     except (ValueError, OSError) as error:
         raise InputError(f"`data`: {config.data!r} cannot be read as an npz file: {error}.") from None
-    labels = config.target or next((name for name in ("labels", "y", "targets") if name in names), "labels")
-    inputs = next((name for name in ("inputs", "x", "X") if name in names), "inputs")
+    labels = config.target or next((name for name in ("labels", "y", "targets", "y_train") if name in names), "labels")
+    inputs = next((name for name in ("inputs", "x", "X", "x_train") if name in names), "inputs")
     for name in (inputs, labels):
         if name not in names:
             raise InputError(f"`data`: {config.data!r} has no array {name!r}, only {', '.join(names) or 'none'}.")

@@ -148,6 +148,7 @@ def job_of(config: Training) -> TrainingJob:
     except ValueError as error:
         raise InputError(str(error)) from None
     step = f", step {config.step:g}" if config.stepped else ""
+    layers = f" in each of {config.depth} layers" if config.depth > 1 else ""
     return TrainingJob(
         problem=problem,
         settings=config,
@@ -155,7 +156,7 @@ def job_of(config: Training) -> TrainingJob:
         word=MEASURES["particles"],
         word_name="particles",
         series=_series(problem, "risk with decay" if config.decay else "risk", precision(flow.start)),
-        title=f"{config.count} {config.noun} on {config.data}: {config.optimiser}{step}, decay {config.decay:g}",
+        title=f"{config.count} {config.noun}{layers} on {config.data}: {config.optimiser}{step}, decay {config.decay:g}",
         frames_per_leg=config.frames_per_leg,
         command=f"train {config.noun}",
         learned=data.words,

@@ -185,6 +185,8 @@ ACTIVATIONS = Table(
         "relu": Word("the positive part", "jax.nn:relu", traits=("kinked",)),
         "tanh": Word("the hyperbolic tangent", "jax.numpy:tanh"),
         "sigmoid": Word("between 0 and 1", "jax.nn:sigmoid"),
+        "gelu": Word("z times the chance of a normal number below z", "measureflow.training:GELU"),
+        "leaky": Word("a leaky positive part", "measureflow.training:LeakyReLU", traits=("kinked",)),
         "softplus": Word("a smooth positive part", "jax.nn:softplus"),
         "erf": Word("the error function", "jax.scipy.special:erf"),
         "sin": Word("the sine", "jax.numpy:sin"),
