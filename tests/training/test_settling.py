@@ -31,7 +31,8 @@ def settled(name):
             NEURONS,
         ),
     }[name]
-    return training.settle(practice, family.gaussian(12 * 36, 0.5, key=0), 0.4, **SIZES)
+    fewer = {"counts": (4, 8, 16), "repeats": 4, "frames": 3} if name in ("adam", "langevin") else {}
+    return training.settle(practice, family.gaussian(12 * 36, 0.5, key=0), 0.2 if fewer else 0.4, **SIZES | fewer)
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum of neurons"])

@@ -93,7 +93,7 @@ class Practice(eqx.Module):
         return jnp.stack([self.descent.energy(mu), mu.expect(wave)])
 
 
-FINE = 64
+FINE = 32
 """Steps between two frames where noise does not let a solver choose its own."""
 
 

@@ -13,7 +13,7 @@ from measureflow.training import Descent, InverseTime, Practice, Settlement, fix
 CLAIM = Claim(
     "One-sample SGD of N heads stays within the three-term bound of the mean-field equation for all steps up to the end.",
     reference="heads:26",
-    where="Theorem 5.2, as the review asks for it: end to end, with each term and its constant",
+    where="theorem 5.2, as the review asks for it: end to end, with each term and its constant",
 )
 
 QUANTILE = 0.95
