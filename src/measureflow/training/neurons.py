@@ -95,11 +95,11 @@ class Neurons(AbstractFamily):
         safe = jnp.where(length > 0, length, 1.0)
         return self.fold({name: part * length if name == "output" else part / safe for name, part in blocks.items()})
 
-    def active(self, points: Float[Array, "n D"], inputs: Float[Array, "S d"]) -> Float[Array, "S n"]:
+    def active(self, points: Float[Array, "n D"], inputs: Float[Array, "S d"]) -> Float[Array, "n S"]:
         """What neurons make of inputs before their outputs: `s(<w, x> + b)`."""
         blocks = jax.vmap(self.unfold)(points)
-        shift = blocks["bias"][None] if self.bias else jnp.zeros((1, len(points)), points.dtype)
-        return self.activation(inputs @ blocks["weight"].T + shift)
+        shift = blocks["bias"][:, None] if self.bias else jnp.zeros((len(points), 1), points.dtype)
+        return self.activation(blocks["weight"] @ inputs.T + shift)
 
     def out(self, points: Float[Array, "n D"]) -> Float[Array, "n V"]:
         """The outputs of neurons."""
@@ -180,7 +180,7 @@ class NeuronRisk(AbstractRisk):
     def features(self, theta: Theta) -> Float[Array, "S V"]:
         """What one neuron predicts: `phi(x; theta) = a s(<w, x> + b)`."""
         points = theta[None]
-        return self.neurons.active(points, self.inputs.astype(theta.dtype)) * self.neurons.out(points)
+        return self.neurons.active(points, self.inputs.astype(theta.dtype)).T * self.neurons.out(points)
 
     def logits(self, mu: AbstractMeasure) -> Float[Array, "S V"]:
         """The network: `f(x) = ∫ phi dmu`."""
@@ -209,7 +209,7 @@ class NeuronRisk(AbstractRisk):
         """The output `-rho g / |g|` against what it multiplies, or as long as weight decay lets it."""
         if not self.neurons.output:
             return theta
-        g = (self.neurons.active(theta[None], self.inputs.astype(theta.dtype)).T @ cotangents)[0]
+        g = (self.neurons.active(theta[None], self.inputs.astype(theta.dtype)) @ cotangents)[0]
         size = jnp.linalg.norm(g)
         wanted = (
             jnp.where(decay["output"] > 0, size / jnp.where(decay["output"] > 0, decay["output"], 1.0), jnp.inf)

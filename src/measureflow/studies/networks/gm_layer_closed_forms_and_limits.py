@@ -96,7 +96,7 @@ def sampled(layer: GaussianMixtureLayer, inputs: jax.Array, seed: int) -> np.nda
         def draw(key):
             points = layer.sample(int(WIDTHS[-1]), key=key).points
             active, outputs = layer.neurons.active(points, inputs), layer.neurons.out(points)
-            return jnp.stack([jnp.mean((active[:, :n] @ outputs[:n] / n - exact) ** 2) for n in WIDTHS.tolist()])
+            return jnp.stack([jnp.mean((active[:n].T @ outputs[:n] / n - exact) ** 2) for n in WIDTHS.tolist()])
 
         return jax.lax.map(draw, keys)
 
