@@ -13,7 +13,7 @@ from measureflow.plotting.marks import FAINT, INK, PALETTE
 def settlement_figure(
     counts: Numbers, steps: Numbers, total: Numbers, bounds: Numbers, *, noun: str = "heads", title: str = ""
 ) -> Figure:
-    """Draw measured errors `total` `(N, eps, repetition)` with their 90% bands, and the sums of terms `bounds` `(N, eps)`."""
+    """Draw measured errors `total` `(N, eps, repetition)` with bars that hold 90% of them, and the sums of terms `bounds` `(N, eps)`."""
     counts, steps, total, bounds = (np.asarray(part, float) for part in (counts, steps, total, bounds))
     figure, (left, right) = panels(2, width=6.0, height=4.6)
     names = [f"step {step:g}" for step in steps]
@@ -31,18 +31,19 @@ def _draw(ax: Axes, across: np.ndarray, total: np.ndarray, bounds: np.ndarray, n
     for k, name in enumerate(names):
         colour, values = PALETTE[k % len(PALETTE)], total[k][order]
         low, high = np.quantile(values, [0.05, 0.95], axis=-1)
-        ax.fill_between(across[order], low, high, color=colour, alpha=0.12, linewidth=0)
-        ax.plot(across[order], values.mean(-1), "o-", color=colour, linewidth=2, markersize=5, label=name, gid="found")
+        apart = across[order] * (1 + 0.03 * (k - (len(names) - 1) / 2))
+        ax.vlines(apart, low, high, color=colour, linewidth=2, alpha=0.45)
+        ax.plot(apart, values.mean(-1), "o-", color=colour, linewidth=2, markersize=5, label=name, gid="found")
         ax.plot(across[order], bounds[k][order], "--", color=colour, linewidth=1.2, gid="law")
     ax.plot([], [], "--", color=INK, linewidth=1.2, label="sum of the three terms")
-    ax.fill_between([], [], [], color=FAINT, alpha=0.3, linewidth=0, label="90% of runs")
+    ax.plot([], [], "|", color=FAINT, markersize=12, markeredgewidth=2, label="90% of runs")
     ax.set(xscale="log", yscale="log")
     ax.set_xticks(across[order], [f"{value:g}" for value in across[order]])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.legend(fontsize=10, framealpha=0.85, edgecolor="none")
+    ax.legend(fontsize=10, frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     ax.set_xlabel(word, fontsize=12, color=INK)
     ax.set_ylabel("largest error of the risk over the run", fontsize=12, color=INK)
     ax.tick_params(labelsize=10, colors=INK)
