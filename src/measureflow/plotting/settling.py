@@ -13,7 +13,7 @@ from measureflow.plotting.marks import FAINT, INK, PALETTE
 def settlement_figure(
     counts: Numbers, steps: Numbers, total: Numbers, bounds: Numbers, *, noun: str = "heads", title: str = ""
 ) -> Figure:
-    """Draw measured errors `total` `(N, eps, repetition)` with bars that hold 90% of them, and the sums of terms `bounds` `(N, eps)`."""
+    """Draw measured errors `total` `(N, eps, repetition)` with bars for 90% of them, and sums of terms `bounds` `(N, eps)`."""
     counts, steps, total, bounds = (np.asarray(part, float) for part in (counts, steps, total, bounds))
     figure, (left, right) = panels(2, width=6.0, height=4.6)
     names = [f"step {step:g}" for step in steps]

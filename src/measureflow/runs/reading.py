@@ -257,7 +257,9 @@ def open(path: str | Path) -> Run:
     """The run in a folder."""
     path = Path(path)
     if not path.is_dir() or not (path / "run.json").is_file():
-        raise InputError(f"{str(path)!r} is not a run folder; `measureflow simulate` and `measureflow train` write one.")
+        raise InputError(
+            f"{str(path)!r} is not a run folder; `measureflow simulate` and `measureflow train` write one."
+        )
     run = Run(path)
     run.check()
     return run
