@@ -32,6 +32,7 @@ from .fields import MixNorm as MixNorm
 from .fields import MomentClosure as MomentClosure
 from .fields import MultiHead as MultiHead
 from .fields import Normalised as Normalised
+from .fields import Packed as Packed
 from .fields import Perceptron as Perceptron
 from .fields import PeriNorm as PeriNorm
 from .fields import PostNorm as PostNorm

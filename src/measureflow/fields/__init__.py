@@ -22,6 +22,7 @@ from measureflow.fields.depth import Varying as Varying
 from measureflow.fields.heads import ALiBi as ALiBi
 from measureflow.fields.heads import Causal as Causal
 from measureflow.fields.heads import MultiHead as MultiHead
+from measureflow.fields.heads import Packed as Packed
 from measureflow.fields.heads import Perceptron as Perceptron
 from measureflow.fields.normalisation import NGPT as NGPT
 from measureflow.fields.normalisation import LayerNorm as LayerNorm

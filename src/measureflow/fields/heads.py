@@ -7,6 +7,7 @@ from typing import ClassVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow import checks
@@ -143,6 +144,54 @@ def _in_order(mu: AbstractMeasure) -> tuple[Particles, Float[Array, " n"], bool]
 
 
 @final
+class Packed(AbstractField):
+    """Several measures in one cloud, each of which sees itself alone, as sequences packed in a row do under their mask.
+
+    `sizes` are their numbers of tokens, one after the other; each counts with mass one. It is evaluated at the tokens.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.concatenate([np.eye(2), -np.eye(2)]))
+    >>> field = mf.Packed(mf.SoftmaxAttention.isotropic(2, beta=0.0), sizes=(2, 2))
+    >>> field(0.0, mu.points, mu).tolist()
+    [[0.5, 0.5], [0.5, 0.5], [-0.5, -0.5], [-0.5, -0.5]]
+    """
+
+    field: AbstractField
+    sizes: tuple[int, ...] = eqx.field(static=True, converter=lambda sizes: tuple(map(int, sizes)))
+
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocity of each token in its own measure."""
+        parts = self.unpack(mu)
+        checks.shaped("xs", xs, (sum(self.sizes), "d"), "`Packed` is evaluated at the tokens, whose measures it knows.")
+        if len(set(self.sizes)) == 1:
+            stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+            rows = xs.reshape(len(parts), -1, xs.shape[-1])
+            return eqx.filter_vmap(lambda x, part: self.field(t, x, part))(rows, stack).reshape(xs.shape)
+        ends = np.cumsum(self.sizes).tolist()
+        each = [self.field(t, xs[end - len(part.points) : end], part) for part, end in zip(parts, ends, strict=True)]
+        return jnp.concatenate(each)
+
+    def unpack(self, mu: AbstractMeasure) -> list[Particles]:
+        """The measures of a cloud that they were packed in."""
+        if not isinstance(mu, Particles):
+            raise TypeError(f"`Packed` needs `Particles`; got {type(mu).__name__}.")
+        checks.shaped("mu.points", mu.points, (sum(self.sizes), "d"), "`sizes` add up to the number of tokens.")
+        ends = np.cumsum(self.sizes).tolist()
+        return [_part(mu, slice(end - size, end)) for size, end in zip(self.sizes, ends, strict=True)]
+
+    @staticmethod
+    def pack(measures: Several[Particles]) -> Particles:
+        """Measures on one space as one cloud, of equal mass each."""
+        points = jnp.concatenate([mu.points for mu in measures])
+        return Particles(measures[0].space, points, jnp.concatenate([mu.weights / len(measures) for mu in measures]))
+
+
+def _part(mu: Particles, which: slice) -> Particles:
+    logs = mu.log_weights[which]
+    logs = logs - jax.nn.logsumexp(logs)
+    return eqx.tree_at(lambda mu: (mu.points, mu.log_weights), mu, (mu.points[which], logs))
+
+
+@final
 class Perceptron(AbstractField):
     """The other half of a layer, acting on each token alone: `v(x) = W s(U x + b)`, with `s` the positive part unless given.
 
@@ -164,6 +213,40 @@ class Perceptron(AbstractField):
             "W", self.W, (d, h), "It maps the hidden units back to tokens, so its shape is that of `U` turned."
         )
         checks.shaped("b", self.b, (h,), "There is one bias for each hidden unit.")
+
+    @staticmethod
+    def gate(centre: Numbers, radius: Number, towards: Numbers, speed: Number = 1.0) -> "Perceptron":
+        """One unit that moves only what is near: `v(x) = speed (<centre, x> - cos radius)_+ towards`.
+
+        On the sphere it is exactly zero farther than `radius` (an angle) from `centre`, and inside it leads along great circles to
+        `towards`. ruiz:24
+
+        >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
+        >>> gate = mf.Perceptron.gate(centre=[1.0, 0.0], radius=np.pi / 3, towards=[0.0, 1.0], speed=2.0)
+        >>> gate(0.0, mu.points, mu).round(3).tolist()
+        [[0.0, 1.0], [0.0, 0.0]]
+        """
+        centre, towards = checks.floating(centre), checks.floating(towards)
+        checks.shaped("centre", centre, ("d",), "It is one point.")
+        checks.shaped("towards", towards, centre.shape, "It is a point like `centre`.")
+        return Perceptron(
+            checks.floating(speed) * towards[:, None], centre[None], -jnp.cos(checks.floating(radius))[None]
+        )
+
+    @staticmethod
+    def drift(velocity: Numbers) -> "Perceptron":
+        """One unit that moves every token the same way: `v(x) = velocity`."""
+        velocity = checks.floating(velocity)
+        checks.shaped("velocity", velocity, ("d",), "It is one vector.")
+        return Perceptron(velocity[:, None], jnp.zeros_like(velocity)[None], jnp.ones_like(velocity[:1]))
+
+    def widened(self, width: int) -> "Perceptron":
+        """The same field with more hidden units, which do nothing."""
+        more = width - len(self.b)
+        if more < 0:
+            raise ValueError(f"`width` must be at least the {len(self.b)} units that there are; got {width}.")
+        W, U, b = jnp.pad(self.W, ((0, 0), (0, more))), jnp.pad(self.U, ((0, more), (0, 0))), jnp.pad(self.b, (0, more))
+        return Perceptron(W, U, b, self.activation)
 
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity `W s(U x + b)`."""
