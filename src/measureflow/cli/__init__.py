@@ -11,6 +11,7 @@ import sys
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
     "train": "train attention heads as a measure flow, and certify what came out",
+    "interpolate": "map several measures to their targets by one schedule of weights; save it all, with the movie",
     "resume": "go on with an interrupted run, to the same bits",
     "plot": "draw the pictures of runs again, from their folders",
     "rerun": "run again what a run was asked for, and compare",
@@ -20,7 +21,7 @@ COMMANDS = {
 }
 
 USAGE = "usage: measureflow COMMAND [options]\n\ncommands:\n" + "".join(
-    f"  {name:<10} {what}\n" for name, what in COMMANDS.items()
+    f"  {name:<11} {what}\n" for name, what in COMMANDS.items()
 )
 
 

@@ -218,8 +218,8 @@ class Perceptron(AbstractField):
     def gate(centre: Numbers, radius: Number, towards: Numbers, speed: Number = 1.0) -> "Perceptron":
         """One unit that moves only what is near: `v(x) = speed (<centre, x> - cos radius)_+ towards`.
 
-        On the sphere it is exactly zero farther than `radius` (an angle) from `centre`, and inside it leads along great circles to
-        `towards`. ruiz:24
+        On the sphere it is exactly zero farther than `radius` (an angle) from `centre`, and inside it leads along great circles
+        to `towards`. ruiz:24
 
         >>> mu = mf.Particles(mf.Sphere(2), np.eye(2))
         >>> gate = mf.Perceptron.gate(centre=[1.0, 0.0], radius=np.pi / 3, towards=[0.0, 1.0], speed=2.0)

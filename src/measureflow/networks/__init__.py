@@ -1,4 +1,4 @@
-"""Networks whose parameters are measures: layers with Gaussian mixtures of neurons."""
+"""Networks of measures: layers with Gaussian mixtures of neurons, and transformers that map measures to measures."""
 
 from measureflow import annotations, precision
 from measureflow.networks.covariances import AbstractCovariances as AbstractCovariances
@@ -8,6 +8,10 @@ from measureflow.networks.covariances import Isotropic as Isotropic
 from measureflow.networks.covariances import LowRank as LowRank
 from measureflow.networks.gaussian import Dense as Dense
 from measureflow.networks.gaussian import GaussianMixtureLayer as GaussianMixtureLayer
+from measureflow.networks.interpolation import Interpolation as Interpolation
+from measureflow.networks.interpolation import Stage as Stage
+from measureflow.networks.interpolation import Stages as Stages
+from measureflow.networks.interpolation import interpolate as interpolate
 
 precision.keep_all(globals())
 annotations.shorten(globals())

@@ -1,10 +1,11 @@
 """Transformers that map measures to measures: one schedule of weights that brings several inputs to their targets at once.
 
-`x' = P_x(V A[mu](x) + W (Ux + b)_+)` with weights that are constant between switches. Tokens are pushed off a hole of the supports
-into a cap; a gate separates measures whose means look the same way; attention with `A = 0` contracts each measure towards its own
-mean, also where supports overlap, and spreads these points; then gates carry them to their targets one by one. Where targets are
-clouds, both sides are drawn apart in this way, but not to points; gates carry the clouds of the inputs to those of the targets, a
-perceptron that is fitted gives them their shapes, and the schedule that drew the targets apart is run backwards. ruiz:24
+`x' = P_x(V A[mu](x) + W (Ux + b)_+)` with weights that are constant between switches. Tokens are pushed off a hole of the
+supports into a cap; a gate separates measures whose means look the same way; attention with `A = 0` contracts each measure
+towards its own mean, also where supports overlap, and spreads these points; then gates carry them to their targets one by one.
+Where targets are clouds, both sides are drawn apart in this way, but not to points; gates carry the clouds of the inputs to those
+of the targets, a perceptron that is fitted gives them their shapes, and the schedule that drew the targets apart is run
+backwards. ruiz:24
 """
 
 from collections.abc import Sequence
@@ -190,7 +191,9 @@ class _Pieces:
 
     def backwards(self) -> list[tuple[Sum, float]]:
         """The pieces that undo these, with how long they take."""
-        return [(faster(field, -1.0), time) for field, time in zip(self.fields[::-1], self.durations[::-1], strict=True)]
+        return [
+            (faster(field, -1.0), time) for field, time in zip(self.fields[::-1], self.durations[::-1], strict=True)
+        ]
 
     def plan(self, time: float | None) -> Interpolation:
         ends = np.cumsum(self.durations)
@@ -339,14 +342,16 @@ def _spread(pieces: _Pieces, hold: float) -> None:
     pieces.add("spread", value=(basis * (logs + shift)) @ basis.T, duration=1.0)
 
 
-def _match(pieces: _Pieces, ends: np.ndarray, rng: np.random.Generator, *, within: float = 0.0, size: float = 0.0) -> None:
+def _match(
+    pieces: _Pieces, ends: np.ndarray, rng: np.random.Generator, *, within: float = 0.0, size: float = 0.0
+) -> None:
     """Gates that carry measures to their ends one by one."""
     for leg in routing.matched(pieces.centres, ends, rng, within=within, size=size):
         pieces.add("match", perceptron=leg.gate, duration=leg.duration, who=leg.who, follow=bool(size))
 
 
 def _shape(pieces: _Pieces, goals: list[Particles], error: float, rng: np.random.Generator, width: int) -> None:
-    """Draw inputs and targets apart, carry the ones to the others, fit their shapes, and run the side of the targets backwards."""
+    """Draw both sides apart, carry inputs to targets, fit their shapes, and run the side of the targets backwards."""
     other = _Pieces(goals)
     _push(other, rng)
     _separate(other, rng)
@@ -405,20 +410,18 @@ def check_pairs(inputs: list[Particles], targets: list[Particles]) -> None:
         for j in range(i):
             if np.allclose(seen[i], seen[j], rtol=1e-9, atol=0.0):
                 raise ValueError(
-                    f"`inputs[{j}]` and `inputs[{i}]` are the same measure, which a flow sends to one place: no weights send it to "
-                    "two targets. Leave one of them out."
+                    f"`inputs[{j}]` and `inputs[{i}]` are the same measure, which a flow sends to one place: no weights send it "
+                    "to two targets. Leave one of them out."
                 )
     ends = np.stack([np.asarray(nu.points[0], float) for nu in targets if len(nu.points) == 1] or [np.zeros(3)])
     if len(ends) > 1 and (near := closest(ends)) < NARROW:
         raise ValueError(
-            f"Two of the `targets` are only {near:.2g} apart; different points are carried one by one and need {NARROW:g}. Move them "
-            "apart."
+            f"Two of the `targets` are only {near:.2g} apart; different points are carried one by one and need {NARROW:g}. Move "
+            "them apart."
         )
 
 
 def _seen(measures: list[Particles]) -> np.ndarray:
     """What measures look like through a few test functions: equal numbers are equal measures, almost surely."""
     tests = np.random.default_rng(0).normal(size=(8, measures[0].space.dim))
-    return np.stack(
-        [np.asarray(mu.weights, float) @ np.exp(np.asarray(mu.points, float) @ tests.T) for mu in measures]
-    )
+    return np.stack([np.asarray(mu.weights, float) @ np.exp(np.asarray(mu.points, float) @ tests.T) for mu in measures])

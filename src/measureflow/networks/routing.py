@@ -4,6 +4,7 @@ A gate is a cap. It carries a point from one end of an arc to the other if both 
 a shortest path, by the number of gates, in the graph of arcs between random points that such caps can carry.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -89,8 +90,8 @@ def matched(
 ) -> list[Leg]:
     """Gates that bring every start to its end, one at a time, while all others stay where they are.
 
-    Points are gathered at the ends, `within` an angle of them. Caps of a `size` are carried there as they are. The one whose end is
-    freest goes first. If another stands in its way, that one steps aside.
+    Points are gathered at the ends, `within` an angle of them. Caps of a `size` are carried there as they are. The one whose end
+    is freest goes first. If another stands in its way, that one steps aside.
     """
     at, found = starts.copy(), []
     waiting = {k for k in range(len(starts)) if angles_of(starts[k], ends[k]) > max(within, 1e-9)}
@@ -109,12 +110,12 @@ def matched(
             waiting.remove(who)
         if way is None:
             break
-        for a, b in zip(way, way[1:], strict=False):
+        for a, b in itertools.pairwise(way):
             radius = float(radii(middles(a, b)[None], parked, size)[0])
             found.append(Leg(who, *(carrying(a, b, radius) if size else gathering(a, b, radius, within))))
         at[who] = goal
     raise ValueError(
-        "No way past the other measures was found for all of them: `targets` (or inputs) crowd too closely. Move the targets apart."
+        "No way past the other measures was found for all of them: `targets`, or `inputs`, crowd too closely. Move them apart."
     )
 
 

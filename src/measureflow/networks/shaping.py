@@ -30,7 +30,7 @@ def fitted(
     width: int,
     rng: np.random.Generator,
 ) -> list[Perceptron]:
-    """Perceptrons, each for a unit of time, after which, and after the fields that come `after`, inputs are near their targets."""
+    """Perceptrons, each for a unit of time, after which, and what comes `after`, inputs are near their targets."""
     pack = Packed(Perceptron.drift(np.zeros(inputs[0].space.dim)), [len(mu.points) for mu in inputs])
     start, later = Packed.pack(inputs), _later(after)
     mlps = _units(np.asarray(start.points), width, rng)

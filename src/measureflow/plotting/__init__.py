@@ -22,6 +22,7 @@ from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
 from measureflow.plotting.gaussian import draw_cone as draw_cone
 from measureflow.plotting.gaussian import draw_disc as draw_disc
 from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
+from measureflow.plotting.interpolating import interpolation_figure as interpolation_figure
 from measureflow.plotting.laws import Curve as Curve
 from measureflow.plotting.laws import curves_figure as curves_figure
 from measureflow.plotting.laws import draw_curves as draw_curves

@@ -38,7 +38,7 @@ def run_figure(
         _draw_over_time(above.subplots(), run, labels, blow_up_time, letter)
     else:
         clouds = [run.at(i) for i in shown]
-        _draw_row(above.subplots(1, len(shown), squeeze=False)[0], run.times[list(shown)], clouds, labels, letter)
+        draw_row(above.subplots(1, len(shown), squeeze=False)[0], run.times[list(shown)], clouds, labels, letter)
     draw_below(below, run, marked=() if space.dim == 1 else shown, blow_up_time=blow_up_time)
     title = run.title if blow_up_time is None else f"{run.title}: blow-up at t = {blow_up_time:.4g}"
     figure.suptitle(wrapped(title), fontsize=15 if len(title) <= 100 else 12.5, color=INK, parse_math=False)
@@ -63,7 +63,7 @@ def _shown(frames: tuple[int, ...] | None, run: Recorded) -> tuple[int, ...]:
     return tuple(frames)
 
 
-def _draw_row(row, times: np.ndarray, clouds: list, labels: Numbers | None, letter: str) -> None:
+def draw_row(row, times: np.ndarray, clouds: list, labels: Numbers | None, letter: str) -> None:
     """The tokens at the shown frames, in one view; where the cloud grows much, each panel has limits of its own."""
     space = clouds[-1].space
     points = np.stack([np.asarray(mu.points, float) for mu in clouds])

@@ -104,6 +104,7 @@ COMMANDS: dict[str, str | type[AbstractCommand]] = {
     "record": "measureflow.runs.commands:Record",
     "train heads": "measureflow.runs.heads:TrainHeads",
     "train neurons": "measureflow.runs.neurons:TrainNeurons",
+    "interpolate": "measureflow.runs.interpolating:Interpolate",
 }
 
 

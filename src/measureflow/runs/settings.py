@@ -137,5 +137,7 @@ def _word(value: Any) -> str:
             return str(value).lower()
         case str():
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case tuple() | list():
+            return f"[{', '.join(map(_word, value))}]"
         case _:
             return repr(value)
