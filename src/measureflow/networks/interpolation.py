@@ -33,8 +33,8 @@ CAP = 1.0
 NARROW = 1e-3
 """How small a hole is refused, as an angle."""
 
-APART = 0.02
-"""Limits of two measures closer than this angle are separated by a gate first."""
+APART, ALIKE = 0.02, 1e-5
+"""Limits of two measures closer than this angle are separated by gates first, and refused if they still are as close as that."""
 
 SPREAD = 0.6
 """Clusters closer than this angle are spread by a linear map."""
@@ -42,8 +42,8 @@ SPREAD = 0.6
 AROUND = 0.2
 """The radius of clouds that are drawn apart, over the distance of their centres."""
 
-GATES = 256
-"""Gates among which one that separates is chosen."""
+GATES, SOME = 256, 300
+"""Gates among which one that separates is chosen, and tokens of each measure that decide it."""
 
 
 class Stage(NamedTuple):
@@ -275,12 +275,11 @@ def _separate(pieces: _Pieces, rng: np.random.Generator) -> None:
     for _ in range(len(pieces.measures)):
         if closest(_limits(pieces.measures)) > APART:
             return
-        gate = _separating(pieces, rng)
-        pieces.add("separate", perceptron=gate, duration=1.0)
-    if closest(_limits(pieces.measures)) <= APART:
+        pieces.add("separate", perceptron=_separating(pieces, rng), duration=1.0)
+    if closest(_limits(pieces.measures)) <= ALIKE:
         raise ValueError(
-            "Two of the `inputs` are so alike that no gate of those tried tells them apart: they would need more tokens, "
-            "or to differ more."
+            "Two of the `inputs` are so alike that none of the gates tried tells them apart; such measures need no two targets, "
+            "so leave one of them out."
         )
 
 
@@ -298,10 +297,18 @@ def _separating(pieces: _Pieces, rng: np.random.Generator) -> Perceptron:
     radii = rng.uniform(0.1, 1.0, size=GATES)
     speeds = 2 / (1 - np.cos(radii))
     gates = eqx.filter_vmap(Perceptron.gate)(*map(jnp.asarray, (centres, radii, towards, speeds)))
-    found = np.stack([np.asarray(_moved(gates, mu)) for mu in pieces.measures], 1)
+    found = np.stack([np.asarray(_moved(gates, _some(mu, rng))) for mu in pieces.measures], 1)
     scores = [closest(unit(one)) for one in found]
     best = int(np.argmax(scores))
     return Perceptron.gate(centres[best], radii[best], towards[best], speeds[best])
+
+
+def _some(mu: Particles, rng: np.random.Generator) -> Particles:
+    """At most so many tokens of a measure, which are enough to choose a gate by."""
+    if len(mu.points) <= SOME:
+        return mu
+    which = rng.choice(len(mu.points), SOME, replace=False)
+    return Particles(mu.space, mu.points[which], mu.weights[which])
 
 
 @eqx.filter_jit

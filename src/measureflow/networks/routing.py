@@ -18,6 +18,9 @@ WAYPOINTS = 300
 WIDEST = 1.3
 """The largest radius of a gate: below a quarter of a circle, so that arcs between points of the cap stay in it."""
 
+PASSING = 0.01
+"""How near a point comes to one that it only passes, as an angle."""
+
 CLEAR, INSIDE = 0.9, 0.85
 """The radius of a gate over the distance to who must stay, and the half of an arc over the radius of its gate."""
 
@@ -112,7 +115,8 @@ def matched(
             break
         for a, b in itertools.pairwise(way):
             radius = float(radii(middles(a, b)[None], parked, size)[0])
-            found.append(Leg(who, *(carrying(a, b, radius) if size else gathering(a, b, radius, within))))
+            near = within if b is way[-1] else max(within, PASSING)
+            found.append(Leg(who, *(carrying(a, b, radius) if size else gathering(a, b, radius, near))))
         at[who] = goal
     raise ValueError(
         "No way past the other measures was found for all of them: `targets`, or `inputs`, crowd too closely. Move them apart."
@@ -121,7 +125,7 @@ def matched(
 
 def angles_of(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
     """The angles between points, pair by pair."""
-    return 2 * np.arcsin(np.minimum(np.linalg.norm(xs - ys, axis=-1) / 2, 1.0))
+    return np.asarray(2 * np.arcsin(np.minimum(np.linalg.norm(xs - ys, axis=-1) / 2, 1.0)))
 
 
 def middles(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
@@ -141,7 +145,7 @@ def radii(centres: np.ndarray, parked: np.ndarray, size: float) -> np.ndarray:
 
 def _speed(half: np.ndarray, radius: np.ndarray) -> np.ndarray:
     """The factor that opens a gate to one at the ends of an arc."""
-    return 1 / np.maximum(np.cos(half) - np.cos(radius), 1e-9)
+    return np.asarray(1 / np.maximum(np.cos(half) - np.cos(radius), 1e-9))
 
 
 def _clearance(point: np.ndarray, others: np.ndarray) -> float:
