@@ -273,6 +273,45 @@ MUTANTS = [
     Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),
     Mutant("theory/retrieval.py", "-2 * jnp.expm1(-slope)", "-jnp.expm1(-slope)", "tests/theory/test_retrieval.py"),
     Mutant("theory/context.py", "c ** (-m / 2)", "c ** (-m)", "uniform-keys-are-critical-at-a-power-of-their-number"),
+    # Measures to measures.
+    Mutant("fields/heads.py", "centre[None], -jnp.cos(", "centre[None], jnp.cos(", "gate-acts-only-inside-its-ball"),
+    Mutant(
+        "fields/heads.py",
+        "logs = logs - jax.nn.logsumexp(logs)",
+        "logs = logs + 0",
+        "tests/networks/test_interpolation.py",
+    ),
+    Mutant(
+        "networks/routing.py",
+        "/ ((np.cos(s) - np.cos(radius)) * np.cos(s))",
+        "/ (np.cos(s) - np.cos(radius))",
+        "tests/networks/test_interpolation.py",
+    ),
+    Mutant(
+        "networks/routing.py",
+        "np.log(np.tan(half) / np.tan(within / 2))",
+        "np.log(half / 2 / within)",
+        "tests/networks/test_interpolation.py",
+    ),
+    Mutant("networks/routing.py", "CLEAR * (angles", "1.5 * (angles", "tests/networks/test_interpolation.py"),
+    Mutant(
+        "networks/interpolation.py",
+        "logs = -0.5 * np.log(",
+        "logs = -0.4 * np.log(",
+        "tests/networks/test_interpolation.py",
+    ),
+    Mutant(
+        "networks/interpolation.py",
+        "np.tan((np.pi - free) / 2)",
+        "((np.pi - free) / 2)",
+        "tests/networks/test_interpolation.py",
+    ),
+    Mutant(
+        "networks/interpolation.py",
+        "(faster(field, -1.0), time)",
+        "(faster(field, 1.0), time)",
+        "tests/networks/test_interpolation.py",
+    ),
 ]
 
 

@@ -366,10 +366,9 @@ def _shape(pieces: _Pieces, goals: list[Particles], error: float, rng: np.random
         _contract(side, "apart", AROUND * closest(side.centres), 0.25)
         _spread(side, 0.0)
     _match(pieces, other.centres, rng, size=max(map(radius, [*pieces.measures, *other.measures])))
-    back = other.backwards()
-    for mlp in fitted(pieces.measures, goals, back, width, rng):
+    for mlp in fitted(pieces.measures, goals, other.backwards(), width, rng):
         pieces.add("shape", perceptron=mlp, duration=1.0)
-    for field, duration in back:
+    for field, duration in other.backwards():
         pieces.append("return", field, duration)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from measureflow.fields import Packed, Perceptron, Schedule, SoftmaxAttention, Sum
+from measureflow.fields import Packed, Perceptron, Schedule, Sum
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
 from measureflow.transport import coupling
@@ -31,14 +31,15 @@ def fitted(
     rng: np.random.Generator,
 ) -> list[Perceptron]:
     """Perceptrons, each for a unit of time, after which, and what comes `after`, inputs are near their targets."""
-    start, sizes = Packed.pack(inputs), tuple(len(mu.points) for mu in inputs)
+    pack = Packed(Perceptron.drift(np.zeros(inputs[0].space.dim)), [len(mu.points) for mu in inputs])
+    start, later = Packed.pack(inputs), _later(after)
     mlps = _units(np.asarray(start.points), width, rng)
-    state, later = DESCENT.init(mlps), _wide(after, width)
+    state = DESCENT.init(mlps)
     for k in range(ROUNDS):
-        ends = Packed(Perceptron.drift(np.zeros(start.space.dim)), sizes).unpack(_flow(mlps, later, start, sizes))
+        ends = pack.unpack(_flow(mlps, later, start, pack.sizes))
         goals = jnp.concatenate([_paired(mu, nu) for mu, nu in zip(ends, targets, strict=True)])
         slower = jnp.asarray(0.5 * (1 + np.cos(np.pi * k / ROUNDS)), start.points.dtype)
-        mlps, state = _descend(mlps, state, later, start, sizes, goals, slower)
+        mlps, state = _descend(mlps, state, later, start, pack.sizes, goals, slower)
     return [jax.tree.map(lambda leaf, k=k: leaf[k], mlps) for k in range(PIECES)]
 
 
@@ -53,20 +54,22 @@ def _units(points: np.ndarray, width: int, rng: np.random.Generator) -> Perceptr
     return jax.tree.map(lambda *leaves: jnp.stack(leaves).astype(points.dtype), *mlps)
 
 
-def _wide(after: Sequence[tuple[Sum, float]], width: int) -> tuple[list[Sum], Float[Array, " k"]]:
-    """Fields with perceptrons of one width, and how long they take."""
-    fields = [Sum((attention, mlp.widened(width))) for attention, mlp in (field.terms for field, _ in after)]
-    return fields, jnp.asarray([duration for _, duration in after], float)
+def _later(after: Sequence[tuple[Sum, float]]) -> tuple[Schedule, Float[Array, ""]] | None:
+    if not after:
+        return None
+    ends = np.cumsum([duration for _, duration in after])
+    return Schedule([field for field, _ in after], ends[:-1]), jnp.asarray(ends[-1], float)
 
 
 @eqx.filter_jit
-def _flow(mlps: Perceptron, later: tuple[list[Sum], Array], start: Particles, sizes: tuple[int, ...]) -> Particles:
-    fields, durations = later
-    nothing = SoftmaxAttention(*(jnp.zeros((start.space.dim, start.space.dim)),) * 2)
-    own = [Sum((nothing, jax.tree.map(lambda leaf, k=k: leaf[k], mlps))) for k in range(PIECES)]
-    ends = jnp.cumsum(jnp.concatenate([jnp.ones(PIECES), durations]))
-    schedule = Schedule([*own, *fields], ends[:-1])
-    return evolve(Packed(schedule, sizes), start, jnp.stack([0.0 * ends[-1], ends[-1]]), RK4(0.2)).final
+def _flow(mlps: Perceptron, later, start: Particles, sizes: tuple[int, ...]) -> Particles:
+    turns = Schedule([jax.tree.map(lambda leaf, k=k: leaf[k], mlps) for k in range(PIECES)], np.arange(1.0, PIECES))
+    end = evolve(turns, start, [0.0, float(PIECES)], RK4(0.25)).final
+    if later is None:
+        return end
+    field, duration = later
+    times = jnp.stack([jnp.zeros_like(duration), duration])
+    return evolve(Packed(field, sizes), end, times, RK4(0.25)).final
 
 
 def _paired(mu: Particles, nu: Particles) -> Float[Array, "n d"]:
