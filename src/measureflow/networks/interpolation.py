@@ -9,7 +9,7 @@ backwards. ruiz:24
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import NamedTuple, cast, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.networks import routing
 from measureflow.networks.routing import angles, unit
 from measureflow.networks.shaping import fitted
-from measureflow.spaces import Sphere
+from measureflow.spaces import AbstractSpace, Sphere
 from measureflow.transport import wasserstein
 
 CAP = 1.0
@@ -198,7 +198,7 @@ class _Pieces:
     def plan(self, time: float | None) -> Interpolation:
         ends = np.cumsum(self.durations)
         pace = 1.0 if time is None else float(time) / ends[-1]
-        width = max(len(field.terms[1].b) for field in self.fields)
+        width = max(len(halves(field)[1].b) for field in self.fields)
         fields = [faster(field, 1 / pace, width) for field in self.fields]
         names = list(dict.fromkeys(self.names))
         counts = [self.names.count(name) for name in names]
@@ -216,9 +216,17 @@ def piece(dim: int, value: np.ndarray | None, perceptron: Perceptron | None) -> 
     return Sum((attention, Perceptron.drift(np.zeros(dim)) if perceptron is None else perceptron))
 
 
+def halves(field: Sum) -> tuple[SoftmaxAttention, Perceptron]:
+    """Attention and perceptron of a piece."""
+    attention, mlp = field.terms
+    assert isinstance(attention, SoftmaxAttention)
+    assert isinstance(mlp, Perceptron)
+    return attention, mlp
+
+
 def faster(field: Sum, factor: float, width: int = 0) -> Sum:
     """The same piece at another pace, backwards if the factor is negative, and filled up to a width."""
-    attention, mlp = field.terms
+    attention, mlp = halves(field)
     mlp = mlp.widened(max(width, len(mlp.b)))
     value = factor * np.asarray(attention.value)
     return Sum((SoftmaxAttention(attention.interaction, value), Perceptron(factor * mlp.W, mlp.U, mlp.b)))
@@ -379,10 +387,10 @@ def closest(points: np.ndarray) -> float:
     return float((angles(points, points) + 10 * np.eye(len(points))).min())
 
 
-def as_measures(targets: Sequence[Particles] | Numbers, space: Sphere) -> list[Particles]:
+def as_measures(targets: Sequence[Particles] | Numbers, space: AbstractSpace) -> list[Particles]:
     """Targets as measures: a point is a Dirac."""
     if isinstance(targets, Sequence) and any(isinstance(nu, Particles) for nu in targets):
-        return checked(targets, "targets")
+        return checked(cast("Sequence[Particles]", targets), "targets")
     points = checks.floating(targets)
     checks.shaped("targets", points, ("N", space.dim), "Rows are points of the sphere of the inputs.")
     return [Particles(space, point[None]) for point in points]

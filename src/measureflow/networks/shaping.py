@@ -4,6 +4,7 @@ The pairing is the optimal one, found again after every round of descent: `W_2` 
 """
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -34,7 +35,7 @@ def fitted(
     pack = Packed(Perceptron.drift(np.zeros(inputs[0].space.dim)), [len(mu.points) for mu in inputs])
     start, later = Packed.pack(inputs), _later(after)
     mlps = _units(np.asarray(start.points), width, rng)
-    state = DESCENT.init(mlps)
+    state = DESCENT.init(cast(Any, mlps))
     for k in range(ROUNDS):
         ends = pack.unpack(_flow(mlps, later, start, pack.sizes))
         goals = jnp.concatenate([_paired(mu, nu) for mu, nu in zip(ends, targets, strict=True)])

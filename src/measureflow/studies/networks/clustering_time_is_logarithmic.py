@@ -34,6 +34,7 @@ def crossings(mu: Particles):
         field, mu, jnp.array([0.0, 40.0]), Adaptive(rtol=1e-10, atol=1e-13), events=lambda mu: jnp.log(diameter(mu)) - logs,
         most_events=len(SIZES), keep=False,
     )  # fmt: skip
+    assert path.events is not None
     return path.events.times
 
 
