@@ -73,7 +73,7 @@ def test_splitting_keeps_the_function_and_the_parameters(gate):
     rule, normalised = GATES[gate]
     layer = MixtureOfExperts(ROUTER, KINDS["relu"], 2, rule, normalised=normalised)
     fine = layer.split(2)
-    assert (fine.experts.count, fine.active, fine.experts.weights.shape[1]) == (12, 4, 2)
+    assert (fine.experts.count, fine.active, fine.experts.size) == (12, 4, 10)
     assert (
         (fine.active_parameters, fine.total_parameters)
         == (layer.active_parameters, layer.total_parameters)
@@ -85,11 +85,7 @@ def test_splitting_keeps_the_function_and_the_parameters(gate):
 
 def test_granularity_draws_finer_experts_of_the_same_parameters():
     layers = [MixtureOfExperts.relu(3, 2, 4, 1, 8, key=0, granularity=g) for g in (1, 2, 8)]
-    assert [(one.experts.count, one.active, one.experts.weights.shape[1]) for one in layers] == [
-        (4, 1, 8),
-        (8, 2, 4),
-        (32, 8, 1),
-    ]
+    assert [(one.experts.count, one.active, one.experts.size) for one in layers] == [(4, 1, 40), (8, 2, 20), (32, 8, 5)]
     assert len({(one.active_parameters, one.total_parameters) for one in layers}) == 1
     wide = MixtureOfExperts.relu(50, 40, 6, 3, 30, key=1, gate=None, scale=3.0)
     outputs = jax.jit(jax.vmap(wide))(jax.random.normal(jax.random.key(0), (200, 50)))

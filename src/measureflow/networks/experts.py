@@ -18,7 +18,7 @@ from measureflow import checks
 from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures.cloud import as_key
 
-SPARSE = 32
+SPARSE = 16
 """Experts for each active one beyond which the chosen ones are gathered; up to there products with all are faster in batches."""
 
 

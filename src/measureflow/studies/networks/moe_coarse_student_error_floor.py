@@ -25,8 +25,7 @@ VALUES = np.array([1, 2, 4, 8, 16, 24, 27, 28])
 
 def sums(rng: np.random.Generator) -> np.ndarray:
     """The values of a teacher, found by routing many inputs."""
-    options = dict(key=int(rng.integers(2**31)), gate=None)
-    teacher = MixtureOfExperts.constant(DIM, OUTPUTS, EXPERTS, ACTIVE, **options)
+    teacher = MixtureOfExperts.constant(DIM, OUTPUTS, EXPERTS, ACTIVE, key=int(rng.integers(2**31)), gate=None)
     outputs = jax.jit(jax.vmap(teacher))(rng.normal(size=(20_000, DIM)))
     return np.unique(np.asarray(outputs).round(9), axis=0)
 
@@ -51,7 +50,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     rng, starts = np.random.default_rng(seed), size.pick(50, 1000)
     teacher, simplex = sums(rng), np.eye(28)
     sets = {"two of eight experts": teacher, "equal distances": simplex}
-    errors = {name: np.array([best(points, n, rng, starts) for n in VALUES]) for name, points in sets.items()}
+    errors = {name: np.array([best(points, int(n), rng, starts) for n in VALUES]) for name, points in sets.items()}
     floors = {name: np.asarray(theory.error_floor(VALUES, 28, closest(points))) for name, points in sets.items()}
     return CLAIM.judge(
         equal("values of the teacher", 28, len(teacher), 0),

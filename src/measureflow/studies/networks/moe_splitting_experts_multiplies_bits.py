@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from measureflow.networks import MixtureOfExperts
+from measureflow.networks import MixtureOfExperts, ReLUExperts
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import experts as theory
@@ -29,10 +29,11 @@ DIM, EXPERTS, WIDTH, PARTS = 16, 8, 16, (1, 2, 4, 8)
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """One of eight ReLU experts with sixteen neurons, cut into 2, 4 and 8; a hundred normal inputs."""
     rng = np.random.default_rng(seed)
-    coarse = MixtureOfExperts.relu(DIM, 1, EXPERTS, 1, WIDTH, key=int(rng.integers(2**31)))
+    networks = ReLUExperts(rng.normal(size=(EXPERTS, WIDTH, DIM)), rng.normal(size=(EXPERTS, 1, WIDTH)) / WIDTH)
+    coarse = MixtureOfExperts(rng.normal(size=(EXPERTS, DIM)), networks, active=1)
     layers = [coarse.split(parts) for parts in PARTS]
     xs = jnp.asarray(rng.normal(size=(100, DIM)))
-    outputs = np.stack([np.asarray(jax.jit(jax.vmap(layer))(xs)) for layer in layers])
+    outputs = np.asarray(jax.jit(lambda xs: jnp.stack([jax.vmap(layer)(xs) for layer in layers]))(xs))
     bits = np.array([float(theory.bits(layer.experts.count, layer.active)) for layer in layers])
     table = theory.bits(*np.array(list(PRINTED)).T)
     return CLAIM.judge(
