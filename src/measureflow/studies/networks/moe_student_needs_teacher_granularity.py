@@ -26,6 +26,8 @@ CLAIM = Claim(
 )
 EXPERTS, WIDTH, TEACHER = 8, 8, 4
 RATE, FRAMES, TESTED, NOISE = 0.03, 10, 4096, 0.3
+LEAST = 1e-5
+"""Beside it gradients of the size of rounding in float32 are small; they would lead a student away from its teacher."""
 AT, NEAR = "started at the teacher", "started near the teacher"
 
 
@@ -73,7 +75,11 @@ def taught(
     def one(parts):
         state, xs, ys = parts
         error = lambda layer, x, y: jnp.mean((jax.vmap(layer)(x) - y) ** 2) / jnp.var(ys)  # noqa: E731
-        step = lambda state, a: (stepped(state, jax.grad(error)(state[0], *a[:2]), *a[2:]), None)  # noqa: E731
+
+        def step(state, lesson):
+            x, y, k, rate = lesson
+            return stepped(state, jax.grad(error)(state[0], x, y), k, rate, LEAST), None
+
         state, _ = jax.lax.scan(step, state, (xs[: len(at)], ys[: len(at)], at, rates))
         new = lambda one: one[len(at) :].reshape(-1, one.shape[-1])  # noqa: E731
         return state, error(state[0], new(xs), new(ys))
