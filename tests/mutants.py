@@ -28,6 +28,7 @@ class Mutant(NamedTuple):
 SOFTMAX = "return mu.attend(xs @ self.interaction.T).mean @ self.value.T"
 HARDMAX = "return mu.farthest(xs @ self.interaction.T, self.tie) @ self.value.T"
 GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
+EXPERTS = "tests/networks/test_experts.py"
 MUTANTS = [
     # Three that once escaped every study and test.
     Mutant(
@@ -201,6 +202,26 @@ MUTANTS = [
         "tests/training/test_bounds.py",
     ),
     Mutant("networks/gaussian.py", "g, mass: g / mass", "g, mass: g", "tests/networks"),
+    # Mixtures of experts.
+    Mutant("networks/experts.py", "return gates / gates.sum() if", "return gates if", EXPERTS),
+    Mutant("networks/experts.py", "gates = self.gate(scores)[chosen]", "gates = self.gate(scores[chosen])", EXPERTS),
+    Mutant("networks/experts.py", "@ self.experts.take(chosen)(x)", "@ self.experts(x)[: self.active]", EXPERTS),
+    Mutant(
+        "networks/experts.py", "self.outputs, jax.nn.relu(self.weights @ x)", "self.outputs, self.weights @ x", EXPERTS
+    ),
+    Mutant("networks/experts.py", ".swapaxes(1, 2)", "", EXPERTS),
+    Mutant("networks/experts.py", "even[0] / even[1]", "even[1] / even[1]", EXPERTS),
+    Mutant(
+        "networks/experts.py", "jnp.repeat(self.router, parts, axis=0)", "jnp.tile(self.router, (parts, 1))", EXPERTS
+    ),
+    Mutant("networks/experts.py", "/ chosen.size", "/ len(xs)", EXPERTS),
+    Mutant("networks/experts.py", "jax.lax.stop_gradient(self.load(xs)) @ p", "p @ p", EXPERTS),
+    Mutant("theory/experts.py", "- gammaln(k + 1)", "", "tests/theory/test_experts.py"),
+    Mutant("theory/experts.py", "* distance**2 / 2", "* distance**2", "tests/theory/test_experts.py"),
+    Mutant("theory/experts.py", "math.comb(n - 1, i)", "math.comb(n - 2, i)", "tests/theory/test_experts.py"),
+    Mutant("theory/experts.py", "jnp.log2(m / k)", "jnp.log2(m)", "tests/theory/test_experts.py"),
+    Mutant("theory/experts.py", "return 2 * active", "return 2 * active - 1", "tests/theory/test_experts.py"),
+    Mutant("theory/experts.py", "* distance**2 / 2", "* distance**2", "moe-coarse-student-error-floor"),
     Mutant("energies/base.py", "return -mean, -root", "return -mean, root", "gm-descent-on-square-root-is-bures-flow"),
     # Features of one's own, and training of neurons with samples and with noise.
     Mutant("training/features.py", "total + paired(*block)", "paired(*block)", "tests/training/test_features.py"),

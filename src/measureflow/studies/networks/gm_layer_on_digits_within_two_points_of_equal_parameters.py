@@ -17,6 +17,7 @@ from measureflow.networks import GaussianMixtureLayer, LowRank
 from measureflow.networks.gaussian import Dense
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.networks.adam import begun, stepped
 
 CLAIM = Claim(
     "On digits a Gaussian-mixture layer is comparable to dense networks: within two points of one with as many parameters, and "
@@ -81,21 +82,15 @@ def trained(layer: Any, data: tuple[jax.Array, ...], steps: int) -> tuple[jax.Ar
     images, labels, new, new_labels = data
 
     def step(state, k):
-        x, m, s = state
-        g = jax.grad(lambda x: loss(eqx.combine(x, form), images, labels))(x)
-        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
-        s = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g**2, s, g)
-        large, small = 1 - 0.9 ** (k + 1), 1 - 0.999 ** (k + 1)
-        move = lambda x, m, s: x - RATE * (m / large) / (jnp.sqrt(s / small) + 1e-8)  # noqa: E731
-        return (jax.tree.map(move, x, m, s), m, s), None
+        g = jax.grad(lambda x: loss(eqx.combine(x, form), images, labels))(state[0])
+        return stepped(state, g, k, RATE), None
 
     def frame(state, k):
         state, _ = jax.lax.scan(step, state, (k * steps // FRAMES + jnp.arange(steps // FRAMES)).astype(jnp.float32))
         layer = eqx.combine(state[0], form)
         return state, (jnp.mean(jnp.argmax(jax.vmap(layer)(new), 1) == new_labels), loss(layer, images, labels))
 
-    zero = jax.tree.map(jnp.zeros_like, numbers)
-    return jax.lax.scan(frame, (numbers, zero, zero), jnp.arange(FRAMES))[1]
+    return jax.lax.scan(frame, begun(numbers), jnp.arange(FRAMES))[1]
 
 
 def stacked(items: list[Any]) -> Any:
