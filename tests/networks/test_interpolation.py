@@ -10,6 +10,7 @@ import pytest
 
 import measureflow as mf
 from measureflow.networks import interpolate, routing
+from measureflow.networks.interpolation import _Pieces, advanced
 
 RNG = np.random.default_rng(0)
 TARGETS = -np.eye(3)
@@ -41,6 +42,22 @@ def test_measures_arrive_and_parked_ones_stay(plan, inputs):
     assert cluster < 2e-3
     assert spread < cluster
     assert match < spread
+
+
+def test_the_push_brings_all_tokens_just_into_the_cap(plan, inputs):
+    away = np.asarray(plan.schedule.fields.terms[1].W[0, :, 0])  # the drift of the first piece
+    pushed = np.asarray(plan.path(inputs, [0.0, plan.stages[0].end]).final.points)
+    assert routing.angles(away[None], pushed).max() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_pieces_are_undone_backwards(inputs):
+    pieces = _Pieces(inputs)
+    pieces.add("push", perceptron=mf.Perceptron.drift(np.array([0.0, 0.5, -0.5])), duration=0.7)
+    pieces.add("apart", value=np.diag([1.0, 0.5, 2.0]), duration=0.4)
+    measures = pieces.measures
+    for field, duration in pieces.backwards():
+        measures = advanced(field, measures, duration)
+    np.testing.assert_allclose(measures[0].points, inputs[0].points, atol=1e-7)  # tolerances of the solver
 
 
 def test_spread_makes_as_many_clusters_as_coordinates_orthogonal(plan, inputs):
