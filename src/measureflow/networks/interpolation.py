@@ -15,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial import KDTree
 
 from measureflow import checks
 from measureflow.annotations import Number, Numbers
@@ -262,7 +263,7 @@ def radius(mu: Particles) -> float:
 def hole(points: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """A direction that is far from all points, and how far the nearest is."""
     spots = np.concatenate([-unit(points.mean(0)[None]), -points[:512], unit(rng.normal(size=(4096, points.shape[1])))])
-    free = angles(spots, points).min(1)
+    free = 2 * np.arcsin(np.minimum(KDTree(points).query(spots)[0] / 2, 1.0))
     return spots[free.argmax()], float(free.max())
 
 
