@@ -1,4 +1,4 @@
-"""Networks whose parameters are measures: layers with Gaussian mixtures of neurons."""
+"""Layers with Gaussian mixtures of neurons, and graph networks through depth."""
 
 from measureflow import annotations, precision
 from measureflow.networks.covariances import AbstractCovariances as AbstractCovariances
@@ -8,6 +8,18 @@ from measureflow.networks.covariances import Isotropic as Isotropic
 from measureflow.networks.covariances import LowRank as LowRank
 from measureflow.networks.gaussian import Dense as Dense
 from measureflow.networks.gaussian import GaussianMixtureLayer as GaussianMixtureLayer
+from measureflow.networks.graphs import Rate as Rate
+from measureflow.networks.graphs import log_modes as log_modes
+from measureflow.networks.graphs import log_similarities as log_similarities
+from measureflow.networks.graphs import measured_rate as measured_rate
+from measureflow.networks.graphs import similarity as similarity
+from measureflow.networks.graphs import smoothing_rate as smoothing_rate
+from measureflow.networks.graphs import strongest_residual as strongest_residual
+from measureflow.networks.weights import AbstractWeights as AbstractWeights
+from measureflow.networks.weights import BoundedWeights as BoundedWeights
+from measureflow.networks.weights import CommutingWeights as CommutingWeights
+from measureflow.networks.weights import FixedWeights as FixedWeights
+from measureflow.networks.weights import GaussianWeights as GaussianWeights
 
 precision.keep_all(globals())
 annotations.shorten(globals())
