@@ -77,9 +77,9 @@ def smoothing_rate(spectrum: Spectrum, weights: AbstractWeights, alpha: float | 
         return Rate(float(np.abs(rest).max()), "exact")
     if weights.at_ends:
         rest = rest[[0, -1]]
-    growths, lead = weights.growth(alpha * rest), weights.growth(np.array(alpha))
+    growths, lead = weights.growth(alpha * rest), weights.growth(np.array([alpha]))
     known = np.array_equal(growths.low, growths.high) and (spectrum.complete or weights.at_ends)
-    return Rate(float(np.exp(min(0.0, growths.low.max() - lead.high))), "exact" if known else "at least")
+    return Rate(float(np.exp(min(0.0, growths.low.max() - lead.high[0]))), "exact" if known else "at least")
 
 
 def strongest_residual(spectrum: Spectrum, weights: AbstractWeights, rate: float = 1.0, most: float = 10.0) -> float:
@@ -106,7 +106,7 @@ def log_similarities(
     alpha: Number | None = None,
     activation: Callable[[Array], Array] | None = None,
     key: RandomKey,
-) -> Float[Array, " depth+1"]:
+) -> Float[Array, " frames"]:
     """The logarithm of the similarity after each layer of a network with normal features and weights drawn anew.
 
     Linear networks are exact to any depth. With an activation, which must be homogeneous like ReLU, both parts mix, and
@@ -121,7 +121,7 @@ def log_similarities(
 
 def log_modes(
     values: Numbers, weights: AbstractWeights, depth: int, *, alpha: Number | None = None, key: RandomKey
-) -> Float[Array, "depth+1 k"]:
+) -> Float[Array, "frames k"]:
     """The logarithms of the norms of eigencoordinates after each layer, for given eigenvalues of `P`.
 
     Row `i` follows `y <- y + alpha lambda_i y W`, or `y <- lambda_i y W`; all rows see the same weights.
@@ -165,7 +165,7 @@ def _unit(x: Inexact[Array, "..."], norm: Float[Array, "..."]) -> tuple[Inexact[
 
 
 @eqx.filter_jit
-def _apart(graph, weights, depth: int, alpha, activation, key) -> Float[Array, " depth+1"]:
+def _apart(graph, weights, depth: int, alpha, activation, key) -> Float[Array, " frames"]:
     """Both parts of a linear network, the dominant one by its coordinates."""
     volumes = jax.ops.segment_sum(graph.masses * graph.dominant**2, graph.component, graph.components)
     first, rest = jax.random.split(key)
@@ -193,7 +193,7 @@ def _apart(graph, weights, depth: int, alpha, activation, key) -> Float[Array, "
 
 
 @eqx.filter_jit
-def _mixed(graph, weights, depth: int, alpha, activation, key) -> Float[Array, " depth+1"]:
+def _mixed(graph, weights, depth: int, alpha, activation, key) -> Float[Array, " frames"]:
     """Features as a whole, divided by their norm in each layer."""
     first, rest = jax.random.split(key)
     x = _features(graph, weights, first)
@@ -209,7 +209,7 @@ def _mixed(graph, weights, depth: int, alpha, activation, key) -> Float[Array, "
 
 
 @eqx.filter_jit
-def _modes(values, weights, depth: int, alpha, key) -> Float[Array, "depth+1 k"]:
+def _modes(values, weights, depth: int, alpha, key) -> Float[Array, "frames k"]:
     first, rest = jax.random.split(key)
     y = jax.random.normal(first, (len(values), weights.dim), jax.eval_shape(weights.draw, key).dtype)
 

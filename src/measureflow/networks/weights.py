@@ -76,7 +76,7 @@ class FixedWeights(AbstractWeights):
     def growth(self, s: np.ndarray) -> Growth:
         """The largest eigenvalue in size."""
         w = np.linalg.eigvals(np.asarray(self.W))
-        return _exact(_log(np.abs(1 + np.asarray(s)[..., None] * w).max(-1)))
+        return _exact(_log(np.abs(1 + s[:, None] * w).max(-1)))
 
 
 @final
@@ -105,9 +105,8 @@ class GaussianWeights(AbstractWeights):
 
     def draw(self, key: PRNGKeyArray) -> Inexact[Array, "d d"]:
         """Normal entries; `unitary` ones are complex, with half of the variance in each part."""
-        if not self.unitary:
-            return self.sigma * jax.random.normal(key, (self.dim, self.dim), self.sigma.dtype)
-        return self.sigma * jax.random.normal(key, (self.dim, self.dim), jnp.result_type(self.sigma.dtype, complex))
+        kind = np.result_type(self.sigma.dtype, np.complex64) if self.unitary else self.sigma.dtype
+        return self.sigma.astype(kind) * jax.random.normal(key, (self.dim, self.dim), kind)
 
     def growth(self, s: np.ndarray) -> Growth:
         """The mean of the logarithm of a noncentral chi."""
@@ -152,7 +151,7 @@ class CommutingWeights(AbstractWeights):
 
     def growth(self, s: np.ndarray) -> Growth:
         """The largest of the means of logarithms, `E log|a + b z| = log|a| + E log|1 + (b/a) z|`."""
-        s = np.asarray(s)[..., None]
+        s = s[:, None]
         a, b = 1 + s * np.asarray(self.means), np.broadcast_to(np.abs(s) * float(self.sigma), s.shape)
         a = np.where(a == 0, np.finfo(float).tiny, np.abs(a))
         return _exact((np.log(a) + log_length(b / a, 1)).max(-1))
@@ -195,12 +194,12 @@ def log_length(s: np.ndarray, k: int) -> np.ndarray:
     """The mean of `log|e + s z|` for a unit vector `e` and a standard normal `z` of `k` coordinates.
 
     It is `log s + E log chi'^2_k(1/s^2) / 2`, with `E log chi'^2_k(m) = sum_p Poisson(p; m/2) (psi(k/2 + p) + log 2)`. For two
-    coordinates it is `E_1(1/(2 s^2)) / 2`. Where `s^2 k` is small the sum is long, and a series in `s^2` is exact to 1e-13.
+    coordinates it is `E_1(1/(2 s^2)) / 2`. Where `s` is small the sum is long, and a series in `s^2` is exact to 1e-13.
     """
-    s = np.asarray(s, float)
     different, where = np.unique(s, return_inverse=True)
     values = [
-        _series(one, k) if one**2 * k < 1e-3 else np.log(one) + _log_chi_square(one**-2, k) / 2 for one in different
+        _series(one, k) if one**2 * (k + 8) < 1e-3 else np.log(one) + _log_chi_square(1 / one**2, k) / 2
+        for one in different
     ]
     return np.array(values)[where].reshape(s.shape)
 
@@ -223,4 +222,5 @@ def _exact(growth: np.ndarray) -> Growth:
 
 
 def _log(x: np.ndarray) -> np.ndarray:
+    """The logarithm, minus infinity at zero."""
     return np.log(x, out=np.full(np.shape(x), -np.inf), where=np.asarray(x) > 0)
