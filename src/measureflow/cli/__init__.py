@@ -11,6 +11,7 @@ import sys
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
     "train": "train attention heads as a measure flow, and certify what came out",
+    "smooth": "how fast a graph network loses the features of your graph, and what keeps them",
     "resume": "go on with an interrupted run, to the same bits",
     "plot": "draw the pictures of runs again, from their folders",
     "rerun": "run again what a run was asked for, and compare",

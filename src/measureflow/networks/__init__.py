@@ -12,6 +12,7 @@ from measureflow.networks.graphs import Rate as Rate
 from measureflow.networks.graphs import log_modes as log_modes
 from measureflow.networks.graphs import log_similarities as log_similarities
 from measureflow.networks.graphs import measured_rate as measured_rate
+from measureflow.networks.graphs import mode_similarities as mode_similarities
 from measureflow.networks.graphs import similarity as similarity
 from measureflow.networks.graphs import smoothing_rate as smoothing_rate
 from measureflow.networks.graphs import strongest_residual as strongest_residual

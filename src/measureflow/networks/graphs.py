@@ -131,6 +131,12 @@ def log_modes(
     return _modes(checks.floating(values), weights, depth, None if alpha is None else checks.floating(alpha), key)
 
 
+def mode_similarities(logs: Numbers, components: int = 1) -> np.ndarray:
+    """Logarithms of similarities from those of the norms of eigencoordinates, `(..., k)`, of which the first are dominant."""
+    squares = 2 * np.asarray(logs)
+    return (np.logaddexp.reduce(squares[..., components:], -1) - np.logaddexp.reduce(squares, -1)) / 2
+
+
 def measured_rate(log_similarities: Numbers, floor: float = 0.0) -> Rate:
     """The rate from runs, `(runs, depth + 1)`: the mean slope over the second half of what is above a floor.
 
