@@ -272,6 +272,40 @@ MUTANTS = [
     Mutant("theory/modes.py", "+ s * norm.pdf(middle / s)", "", "kde-mode-count-table"),
     Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),
     Mutant("theory/retrieval.py", "-2 * jnp.expm1(-slope)", "-jnp.expm1(-slope)", "tests/theory/test_retrieval.py"),
+    # Graph networks.
+    Mutant("fields/graphs.py", "degrees[rows] if walk", "degrees[columns] if walk", "tests/fields/test_graphs.py"),
+    Mutant("fields/graphs.py", "sums((m * r)[:, None] * x)", "sums(r[:, None] * x)", "tests/fields/test_graphs.py"),
+    Mutant("fields/graphs.py", "apply(q) - beta * before", "apply(q)", "tests/fields/test_graphs.py"),
+    Mutant(
+        "networks/weights.py",
+        "s[:, None] * w).max(-1)",
+        "s[:, None] * w).min(-1)",
+        "gnn-residual-rate-with-fixed-weights",
+    ),
+    Mutant("networks/weights.py", "psi(k / 2 + p)", "psi(k / 2 + p + 1)", "gnn-residual-rate-with-gaussian-weights"),
+    Mutant("networks/weights.py", "s**2 * (k - 4)", "s**2 * (k + 4)", "tests/networks/test_graphs.py"),
+    Mutant("networks/weights.py", "scale / np.sqrt(2), 2 * k)", "scale, 2 * k)", "tests/networks/test_graphs.py"),
+    Mutant(
+        "networks/weights.py",
+        "np.log(a) + log_length(b / a, 1)",
+        "log_length(b / a, 1)",
+        "tests/networks/test_graphs.py",
+    ),
+    Mutant(
+        "networks/weights.py",
+        "np.maximum(1 - reach, 0.0)",
+        "np.maximum(1 + reach, 0.0)",
+        "tests/networks/test_graphs.py",
+    ),
+    Mutant(
+        "networks/graphs.py",
+        "exp(min(0.0, growths",
+        "exp(max(-9.0, growths",
+        "gnn-negative-weights-prevent-oversmoothing",
+    ),
+    Mutant("networks/graphs.py", "np.abs(rest).max()", "rest.max()", "tests/networks/test_graphs.py"),
+    Mutant("networks/graphs.py", "v - graph.project(v), b)", "v, b)", "gnn-rate-without-residual-is-eigenvalue-ratio"),
+    Mutant("networks/graphs.py", "b - jnp.logaddexp(2 * a, 2 * b) / 2", "b - a", "tests/networks/test_graphs.py"),
     Mutant("theory/context.py", "c ** (-m / 2)", "c ** (-m)", "uniform-keys-are-critical-at-a-power-of-their-number"),
 ]
 

@@ -174,6 +174,12 @@ def test_components_have_rates_of_their_own_and_nothing_crosses():
     np.testing.assert_allclose(networks.measured_rate(curve[None]).value, rates[2], rtol=1e-9)
 
 
+def test_without_residuals_the_largest_in_size_decides():
+    """Of a heavy edge between two vertices the second eigenvalue is `(1 - w) / (1 + w)`."""
+    heavy = mf.Graph(np.array([[0.0, 9.0], [9.0, 0.0]])).spectrum()
+    assert networks.smoothing_rate(heavy, FAMILIES["fixed"]).value == pytest.approx(0.8)
+
+
 def test_the_strongest_residual_keeps_the_rate():
     weights = FAMILIES["gaussian"]
     alpha = networks.strongest_residual(spectrum(), weights, 0.95)

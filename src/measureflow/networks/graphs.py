@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Inexact, PRNGKeyArray
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.stats import t as student
 
 from measureflow import checks
@@ -95,7 +95,7 @@ def strongest_residual(spectrum: Spectrum, weights: AbstractWeights, rate: float
     failed = next((i for i, alpha in enumerate(alphas) if spare(alpha) < 0), None)
     if failed is None:
         return most
-    return float(brentq(spare, alphas[failed - 1], alphas[failed])) if failed else 0.0
+    return root_scalar(spare, bracket=alphas[failed - 1 : failed + 1]).root if failed else 0.0
 
 
 def log_similarities(

@@ -29,7 +29,10 @@ class Growth(NamedTuple):
 class AbstractWeights(eqx.Module):
     """The law of the weights of a layer."""
 
-    dim: eqx.AbstractVar[int]
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """The number of features."""
 
     @property
     @abc.abstractmethod
@@ -90,13 +93,18 @@ class GaussianWeights(AbstractWeights):
     [0.216]
     """
 
-    dim: int = eqx.field(static=True)
+    features: int = eqx.field(static=True)
     sigma: Float[Array, ""] = eqx.field(converter=checks.floating, default=1.0)
     unitary: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        checks.count("dim", self.dim, 1)
+        checks.count("features", self.features, 1)
         checks.positive("sigma", self.sigma)
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return self.features
 
     @property
     def at_ends(self) -> bool:
@@ -167,12 +175,17 @@ class BoundedWeights(AbstractWeights):
     [0.4055]
     """
 
-    dim: int = eqx.field(static=True)
+    features: int = eqx.field(static=True)
     norm: Float[Array, ""] = eqx.field(converter=checks.floating, default=1.0)
 
     def __check_init__(self):
-        checks.count("dim", self.dim, 1)
+        checks.count("features", self.features, 1)
         checks.positive("norm", self.norm)
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return self.features
 
     @property
     def at_ends(self) -> bool:

@@ -113,9 +113,11 @@ class Smoothing:
             low, second = self.eigenvalues[-1], self.eigenvalues[0]
             yield "spectrum", f"1, then {second:.5g} down to {low:.5g}"
         for word, law, found, run in zip(self._names, self.laws, self.measured, self.runs, strict=True):
-            yield word, f"rate {law} {'of the linear network' if self.relu else ''}".rstrip()
+            yield word, f"rate {law}{' of the linear network, for ReLU a guide only' if self.relu else ''}"
             yield "", f"{found} on {len(run)} runs{self._where}"
             yield "", self._lost(law, run)
+            if dead := int(np.isnan(run[:, -1]).sum()):
+                yield "", f"in {dead} of {len(run)} runs all features became zero"
         yield "what keeps features", self._advice()
 
     @property
@@ -128,11 +130,11 @@ class Smoothing:
 
     def _lost(self, law: Rate, run: np.ndarray) -> str:
         """After how many layers features are lost, by runs and by the law."""
-        below = run < np.log(self.lost)
+        below = ~(run >= np.log(self.lost))  # where all features are zero, they are lost
         gone = np.where(below.any(1), below.argmax(1), np.inf)
         middle = float(np.median(gone))
         seen = f"features are lost (μ < {self.lost:g}) after {middle:.0f} layers" if np.isfinite(middle) else (
-            f"features are there after {self.layers} layers (μ = {np.exp(np.median(run[:, -1])):.3g})"
+            f"features are there after {self.layers} layers (μ = {np.exp(np.nanmedian(run[:, -1])):.3g})"
         )  # fmt: skip
         depth = law.depth(self.lost)
         word = "not before" if law.kind == "at least" else "about"
@@ -142,7 +144,8 @@ class Smoothing:
         keeps = f"keeps μ above {self.keep:g} for {self.layers} layers (rate at least {self.wanted:.5g})"
         most = self.alphas[-1]
         strong = f"every α up to {most:g}" if self.enough >= most else f"α up to {self.enough:.3g}"
-        first = f"{strong} {keeps}" if self.enough else f"no α above {self.alphas[0]:.1g} {keeps}"
+        first = "by the linear network, for ReLU a guide only: " if self.relu else ""
+        first += f"{strong} {keeps}" if self.enough else f"no α above {self.alphas[0]:.1g} {keeps}"
         if self.free:
             return f"{first}; up to {self.free:.3g} the rate is exactly 1: nothing is lost at any depth"
         near = "the bound" if self.laws[1].kind == "at least" else "the rate"

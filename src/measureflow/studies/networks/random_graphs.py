@@ -27,7 +27,6 @@ def runs(
     graph: Graph, weights: AbstractWeights, depth: int, keys: Array, alpha: float | None = None
 ) -> Float[Array, "r k"]:
     """Logarithms of similarities over the layers, one row for each key."""
-    alpha = None if alpha is None else jnp.asarray(alpha)
     return jax.vmap(lambda key: log_similarities(graph, weights, depth, alpha=alpha, key=key))(keys)
 
 
@@ -35,7 +34,6 @@ def mode_runs(
     values: np.ndarray, weights: AbstractWeights, depth: int, keys: Array, alpha: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Growths of eigencoordinates over the second half of the layers, `(r, n)`, and logarithms of similarities `(r, k)`."""
-    alpha = None if alpha is None else jnp.asarray(alpha)
     one = lambda key: log_modes(jnp.asarray(values), weights, depth, alpha=alpha, key=key)  # noqa: E731
     logs = np.asarray(jax.vmap(one)(keys))
     growths = (logs[:, -1] - logs[:, depth // 2]) / (depth - depth // 2)
