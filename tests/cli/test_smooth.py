@@ -33,7 +33,7 @@ def test_the_default_writes_a_table_a_picture_and_numbers(capsys):
         "karate: 34 vertices, 78 edges",
         "connected",
         "0.89883 (exact)",
-        "(measured) on 3 runs",
+        "(measured) on 3 runs of eigencoordinates",
         "keeps μ above 0.5",
     ):
         assert word in printed

@@ -75,6 +75,7 @@ def test_lanczos_finds_the_ends_of_the_spectrum(monkeypatch):
     assert not ends.complete
     assert ends.components == whole.components > 1
     np.testing.assert_allclose(ends.rest[0], whole.rest[0], rtol=1e-10)
+    assert ends.error < 1e-7
     np.testing.assert_allclose(ends.rest[1], whole.rest[-1], atol=1e-3)
 
 
@@ -87,6 +88,16 @@ def test_an_eigenvalue_that_is_largest_in_size_is_exact_at_either_end(monkeypatc
         monkeypatch.setattr(graphs, "DENSE", 10)
         np.testing.assert_allclose(graph.spectrum().rest, whole.rest[[0, -1]], rtol=1e-9, atol=1e-9)
         monkeypatch.undo()
+
+
+def test_eigenvalues_that_crowd_are_known_within_their_error(monkeypatch):
+    """Of a cycle they are `(1 + 2 cos(2 pi k / n)) / 3`."""
+    monkeypatch.setattr(graphs, "STEPS", 300)
+    n = 2500
+    spectrum = mf.Graph.of_edges(np.stack([np.arange(n), (np.arange(n) + 1) % n], 1)).spectrum()
+    second = (1 + 2 * np.cos(2 * np.pi / n)) / 3
+    assert second - max(spectrum.error, 1e-12) <= spectrum.rest[0] <= second + 1e-12
+    assert 1e-7 < spectrum.error < 1e-3
 
 
 def test_a_convolution_is_a_field_of_layers_and_flows():

@@ -1,5 +1,6 @@
 """Rates of oversmoothing: formulas against integrals, dense matrices and runs, and runs against plain iteration."""
 
+import doctest
 import functools
 
 import jax
@@ -200,6 +201,13 @@ def test_relu_is_measured_above_the_floor_of_rounding():
     found = networks.measured_rate(curves, floor=networks.graphs.FLOOR)
     assert 0.3 < found.value < 0.85
     assert "measured" in str(found)
+
+
+@pytest.mark.parametrize("module", [networks.graphs, networks.weights], ids=lambda module: module.__name__)
+def test_examples_print_what_they_say(module):
+    found = doctest.testmod(module, extraglobs={"mf": mf, "np": np, "jnp": jnp})
+    assert found.attempted >= 3
+    assert not found.failed
 
 
 def test_rates_say_what_they_are():

@@ -90,7 +90,7 @@ class GaussianWeights(AbstractWeights):
     exponentially small terms for two features, and negative for one if `s` is small: then nothing is smoothed.
 
     >>> mf.networks.GaussianWeights(4, 0.5).growth(np.array([1.0])).low.round(4).tolist()
-    [0.216]
+    [0.2406]
     """
 
     features: int = eqx.field(static=True)

@@ -91,8 +91,10 @@ class Smoothing:
     keep: float
     relu: bool
     eigenvalues: np.ndarray
+    error: float
     laws: tuple[Rate, Rate]
     measured: tuple[Rate, Rate]
+    seeds: int
     deep: int
     runs: tuple[np.ndarray, np.ndarray]
     wanted: float
@@ -111,10 +113,11 @@ class Smoothing:
         yield "components", _components(self.graph)
         if len(self.eigenvalues):
             low, second = self.eigenvalues[-1], self.eigenvalues[0]
-            yield "spectrum", f"1, then {second:.5g} down to {low:.5g}"
+            known = f", known within {self.error:.1g}" if self.error > 1e-7 else ""
+            yield "spectrum", f"1, then {second:.5g} down to {low:.5g}{known}"
         for word, law, found, run in zip(self._names, self.laws, self.measured, self.runs, strict=True):
             yield word, f"rate {law}{' of the linear network, for ReLU a guide only' if self.relu else ''}"
-            yield "", f"{found} on {len(run)} runs{self._where}"
+            yield "", f"{found} {self._where}"
             yield "", self._lost(law, run)
             if dead := int(np.isnan(run[:, -1]).sum()):
                 yield "", f"in {dead} of {len(run)} runs all features became zero"
@@ -126,7 +129,9 @@ class Smoothing:
 
     @property
     def _where(self) -> str:
-        return f", above {FLOOR:g}, where rounding begins" if self.relu else f" of {self.deep} layers"
+        if self.relu:
+            return f"on {len(self.runs[0])} runs, above {FLOOR:g}, where rounding begins"
+        return f"on {self.seeds} runs of eigencoordinates through {self.deep} layers"
 
     def _lost(self, law: Rate, run: np.ndarray) -> str:
         """After how many layers features are lost, by runs and by the law."""
@@ -138,6 +143,7 @@ class Smoothing:
         )  # fmt: skip
         depth = law.depth(self.lost)
         word = "not before" if law.kind == "at least" else "about"
+        seen += f" in the median of {len(run)} runs"
         return seen + (f"; by the rate {word} {depth:.0f}" if np.isfinite(depth) else "; by the rate they stay")
 
     def _advice(self) -> str:
@@ -180,6 +186,7 @@ class Smoothing:
             "graph": {"name": self.name, "vertices": self.graph.n, "edges": self.graph.edges},
             "components": self.graph.sizes.tolist(),
             "eigenvalues": self.eigenvalues.tolist(),
+            "eigenvalue_error": self.error,
             "weights": repr(self.weights),
             "alpha": self.alpha,
             "rates": {word: vars(law) for word, law in zip(both, self.laws, strict=True)},
@@ -236,8 +243,10 @@ def smoothing(
         keep=keep,
         relu=relu,
         eigenvalues=spectrum.rest,
+        error=spectrum.error,
         laws=laws,
         measured=(measured[0], measured[1]),
+        seeds=seeds,
         deep=deep,
         runs=runs,
         wanted=wanted,
