@@ -22,6 +22,8 @@ from .energies import TwistedFlow as TwistedFlow
 from .fields import NGPT as NGPT
 from .fields import ALiBi as ALiBi
 from .fields import Causal as Causal
+from .fields import Graph as Graph
+from .fields import GraphConvolution as GraphConvolution
 from .fields import HardmaxAttention as HardmaxAttention
 from .fields import KernelAttention as KernelAttention
 from .fields import L2Attention as L2Attention

@@ -19,6 +19,8 @@ from measureflow.fields.closure import MomentClosure as MomentClosure
 from measureflow.fields.depth import Layered as Layered
 from measureflow.fields.depth import Schedule as Schedule
 from measureflow.fields.depth import Varying as Varying
+from measureflow.fields.graphs import Graph as Graph
+from measureflow.fields.graphs import GraphConvolution as GraphConvolution
 from measureflow.fields.heads import ALiBi as ALiBi
 from measureflow.fields.heads import Causal as Causal
 from measureflow.fields.heads import MultiHead as MultiHead

@@ -47,6 +47,8 @@ from measureflow.plotting.recorded import draw_watched as draw_watched
 from measureflow.plotting.recorded import watched_figure as watched_figure
 from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.settling import settlement_figure as settlement_figure
+from measureflow.plotting.smoothing import Fading as Fading
+from measureflow.plotting.smoothing import smoothing_figure as smoothing_figure
 from measureflow.plotting.tables import draw_counts as draw_counts
 from measureflow.plotting.tables import draw_table as draw_table
 from measureflow.plotting.tokens import draw_tokens as draw_tokens
