@@ -73,9 +73,13 @@ def parse_run(command: AbstractCommand, argv: list[str]) -> Settings:
 
 def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = False) -> dict[str, Any]:
     names = sorted(schema.model_fields, key=lambda name: name in LAST)
-    measures = MEASURES if "measure" in schema.model_fields else {}
+    measures, tables = (MEASURES, TABLES) if "measure" in schema.model_fields else ({}, ())
     fields = {name: schema.model_fields[name] for name in names}
-    words = {field.alias or name: _word(name, field, _default(name, field, measures)) for name, field in fields.items()}
+    table = {name: next((table for table in tables if table.option == name), None) for name in names}
+    words = {
+        field.alias or name: _word(table[name], field, _default(name, field, measures))
+        for name, field in fields.items()
+    }
     file = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
     kind: Any = TypedDict("Options", words | ({"config": Annotated[str, file]} if config else {}), total=False)  # pyright: ignore
     return tyro.cli(kind, args=argv, prog=prog, description=schema.__doc__)
@@ -91,8 +95,8 @@ def _after(argv: list[str], option: str) -> str | None:
     return None
 
 
-def _word(name: str, field: Any, default: str) -> Any:
-    help_: Any = {"help": _help(name, field).replace("%", "%%"), "help_behavior_hint": default}
+def _word(table: Any, field: Any, default: str) -> Any:
+    help_: Any = {"help": _help(table, field).replace("%", "%%"), "help_behavior_hint": default}
     if field.annotation is bool:
         return Annotated[bool, tyro.conf.arg(**help_)]
     extra = field.json_schema_extra
@@ -101,12 +105,11 @@ def _word(name: str, field: Any, default: str) -> Any:
             tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar=str(extra["positional"]), **help_)
         ]
     kind = tuple[str, ...] if get_origin(field.annotation) is tuple else str
-    return Annotated[kind, tyro.conf.arg(metavar=_metavar(name, field.annotation), **help_)]
+    return Annotated[kind, tyro.conf.arg(metavar=_metavar(table, field.annotation), **help_)]
 
 
-def _help(name: str, field: Any) -> str:
-    """The help of an option; for one that takes words, what each means."""
-    table = next((table for table in TABLES if table.option == name), None)
+def _help(table: Any, field: Any) -> str:
+    """The help of an option; for one that takes words of a table, what each means."""
     if table is None:
         return field.description
     return f"{field.description}: " + "; ".join(f"{word}, {entry.help}" for word, entry in table.items())
@@ -124,8 +127,7 @@ def _default(name: str, field: Any, words: Mapping[str, Any]) -> str:
     return f"(default: {'; '.join(values)})" if values else ""
 
 
-def _metavar(name: str, annotation: Any) -> str:
-    table = next((table for table in TABLES if table.option == name), None)
+def _metavar(table: Any, annotation: Any) -> str:
     choices = tuple(table) if table is not None else getattr(annotation, "__args__", ())
     if choices and all(isinstance(choice, str) for choice in choices):
         return "{" + ",".join(choices) + "}"
