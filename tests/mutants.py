@@ -370,32 +370,20 @@ MUTANTS = [
     # Checkpoints.
     Mutant(
         "fields/blocks.py",
-        "x * cos - y * sin, x * sin + y * cos], -1)",
-        "x * cos + y * sin, x * sin + y * cos], -1)",
+        "[x * cos - y * sin, x * sin + y * cos], -1)",
+        "[x * cos, x * sin + y * cos], -1)",
         "tests/models",
     ),
     Mutant("fields/blocks.py", "jax.vmap(self.after)(xs + v) - xs", "jax.vmap(self.after)(xs + v)", "tests/models"),
-    Mutant(
-        "fields/blocks.py", "at = at + step(t, at, _moved(tokens, at))", "at = at + step(t, at, tokens)", "tests/models"
-    ),
+    Mutant("fields/blocks.py", "_moved(tokens, at))", "_moved(tokens, 2 * at))", "tests/models"),
     Mutant(
         "models/architectures.py",
-        "reshape(len(matrix), heads, -1)",
-        "reshape(len(matrix), -1, heads).swapaxes(1, 2)",
+        "reshape(len(matrix), heads, -1).swapaxes(0, 1)",
+        "reshape(heads, len(matrix), -1)",
         "tests/models",
     ),
-    Mutant(
-        "models/architectures.py",
-        'fused, bias = get(f"{at}attn.c_attn.weight").T,',
-        'fused, bias = get(f"{at}attn.c_attn.weight").reshape(3 * d, d),',
-        "tests/models",
-    ),
-    Mutant(
-        "models/model.py",
-        'jnp.einsum("hke,hkd->hed", key, one.query)',
-        'jnp.einsum("hkd,hke->hed", key, one.query)',
-        "tests/models",
-    ),
+    Mutant("models/architectures.py", ".reshape(3, H, d // H,", ".reshape(3, d // H, H,", "tests/models"),
+    Mutant("models/model.py", "hke,hkd->hed", "hkd,hke->hed", "tests/models"),
 ]
 
 

@@ -12,7 +12,7 @@ from scipy.special import erf
 
 import measureflow as mf
 from measureflow import models
-from measureflow.models import ModelError, architectures
+from measureflow.models import ModelError, architectures, quantised
 
 RNG = np.random.default_rng(0)
 D, H, G, L, M, V = 12, 4, 2, 2, 20, 31
@@ -193,7 +193,10 @@ def test_models_are_those_of_their_files(make, tmp_path):
 def test_wrong_slices_are_noticed(tmp_path, monkeypatch):
     config, tensors = bert()
     folder = write(tmp_path / "m", config, tensors)
-    wrong = lambda matrix, heads, name: architectures.array(matrix.reshape(-1, heads, *matrix.shape[1:]).swapaxes(0, 1))
+
+    def wrong(matrix, heads, name):
+        return architectures.array(matrix.reshape(-1, heads, *matrix.shape[1:]).swapaxes(0, 1))
+
     monkeypatch.setattr(architectures, "headed", wrong)
     assert np.abs(np.asarray(models.load(folder).hidden(IDS)) - by_hand("bert", tensors)).max() > 1e-2
 
@@ -290,3 +293,43 @@ def test_texts_that_do_not_fit_are_refused(tmp_path):
 def test_a_real_encoder_proves_itself():
     model = models.load("minilm")
     assert max(model.prove([101, 1996, 4937, 2938, 2006, 1996, 13523, 102])) < 1e-5
+
+
+def test_files_of_gguf_are_those_of_the_other_layout(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    config, tensors = qwen()
+    for k in range(L):  # the family of Llama has neither biases nor norms of heads
+        at = f"model.layers.{k}.self_attn."
+        for name in (*(f"{part}_proj.bias" for part in "qkv"), "q_norm.weight", "k_norm.weight"):
+            del tensors[at + name]
+    size = config["head_dim"]
+    plain = models.load(write(tmp_path / "m", config | {"model_type": "llama"}, tensors)).logits(IDS)
+    writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
+    writer.add_embedding_length(D)
+    writer.add_block_count(L)
+    writer.add_head_count(H)
+    writer.add_head_count_kv(G)
+    writer.add_key_length(size)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(100.0)
+    names = {new: old for old, new in quantised.NAMES.items()}
+    for name, tensor in tensors.items():
+        *place, stem, ending = name.removeprefix("model.").rsplit(".", 2)
+        known = ".".join([*place, stem])
+        layer = known.split(".")[1] if known.startswith("layers.") else None
+        known = known if layer is None else known.split(".", 2)[2]
+        if known.endswith(("q_proj", "k_proj")):  # rotary pairs lie side by side
+            tensor = tensor.reshape(-1, 2, size // 2, D).swapaxes(1, 2).reshape(-1, D)
+        old = names[known]
+        writer.add_tensor(f"blk.{layer}.{old}.{ending}" if layer else f"{old}.{ending}", np.ascontiguousarray(tensor))
+    for finish in (
+        writer.write_header_to_file,
+        writer.write_kv_data_to_file,
+        writer.write_tensors_to_file,
+        writer.close,
+    ):
+        finish()
+    np.testing.assert_allclose(models.load(tmp_path / "m.gguf").logits(IDS), plain, atol=2e-6)
+    (tmp_path / "n.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelError, match="no whole file of GGUF"):
+        models.load(tmp_path / "n.gguf")

@@ -100,13 +100,9 @@ def gpt2(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
         at = f"h.{k}."
         fused, bias = get(f"{at}attn.c_attn.weight").T, get(f"{at}attn.c_attn.bias")
         matrices, biases = (part.reshape(3, H, d // H, *part.shape[1:]) for part in (fused, bias))
-        attention = FactoredAttention(
-            *map(array, matrices),
-            headed_output(get(f"{at}attn.c_proj.weight").T, H),
-            *map(array, biases),
-            array(get(f"{at}attn.c_proj.bias")),
-            causal=True,
-        )
+        output = headed_output(get(f"{at}attn.c_proj.weight").T, H)
+        last = array(get(f"{at}attn.c_proj.bias"))
+        attention = attention_of(list(map(array, matrices)), output, list(map(array, biases)), last, causal=True)
         mlp = FeedForward(
             array(get(f"{at}mlp.c_fc.weight").T),
             array(get(f"{at}mlp.c_proj.weight").T),
@@ -169,13 +165,11 @@ def bloom(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
         name = f"{at}self_attention.query_key_value"
         fused, bias = get(f"{name}.weight"), get(f"{name}.bias")
         matrices, biases = (part.reshape(H, 3, d // H, *part.shape[1:]).swapaxes(0, 1) for part in (fused, bias))
-        attention = FactoredAttention(
-            *map(array, matrices),
-            headed_output(get(f"{at}self_attention.dense.weight"), H),
-            *map(array, biases),
-            array(get(f"{at}self_attention.dense.bias")),
-            slopes=array(alibi_slopes(H)),
-            causal=True,
+        output = headed_output(get(f"{at}self_attention.dense.weight"), H)
+        last = array(get(f"{at}self_attention.dense.bias"))
+        slopes = array(alibi_slopes(H))
+        attention = attention_of(
+            list(map(array, matrices)), output, list(map(array, biases)), last, slopes=slopes, causal=True
         )
         mlp = perceptron(get, f"{at}mlp.dense_h_to_4h", f"{at}mlp.dense_4h_to_h", jax.nn.gelu)
         return Composed(
@@ -283,7 +277,15 @@ def linear_attention(get: Get, names: list[str], output: str, H: int, G: int, **
         for name, count in zip(names, counts, strict=True)
     ]
     last = array(get(f"{output}.bias")) if f"{output}.bias" in get else None
-    return FactoredAttention(*matrices, headed_output(get(f"{output}.weight"), H), *biases, last, **options)
+    return attention_of(matrices, headed_output(get(f"{output}.weight"), H), biases, last, **options)
+
+
+def attention_of(matrices: list[Any], output: Any, biases: list[Any], last: Any, **options: Any) -> FactoredAttention:
+    """Attention of queries, keys and values, with their biases, and of what maps the heads back."""
+    query, key, value = matrices
+    names = ("query_bias", "key_bias", "value_bias", "output_bias")
+    held: dict[str, Any] = dict(zip(names, [*biases, last], strict=True)) | options
+    return FactoredAttention(query, key, value, output, **held)
 
 
 def headed(matrix: np.ndarray, heads: int, name: str) -> jax.Array:

@@ -59,7 +59,7 @@ class Dequantised(Mapping[str, np.ndarray]):
         return len(self._tensors)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        from gguf.quants import dequantize
+        from gguf.quants import dequantize  # pyright: ignore[reportMissingImports]
 
         if name not in self._tensors:
             raise ModelError(f"The file has no tensor for {name!r}, which its architecture needs.")
@@ -70,7 +70,7 @@ class Dequantised(Mapping[str, np.ndarray]):
 def opened(file: Path) -> tuple[dict[str, Any], Dequantised]:
     """The configuration and the tensors of a file."""
     try:
-        from gguf import GGUFReader
+        from gguf import GGUFReader  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ModelError(f"{str(file)!r} needs the package gguf: pip install 'measureflow[models]'.") from None
     try:
