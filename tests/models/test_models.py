@@ -237,6 +237,13 @@ def test_rotary_pairs_turn_alike_in_both_layouts():
     np.testing.assert_allclose(scores(q, k), scores(*moved), atol=1e-12)  # only differences of places count
 
 
+def test_steps_of_a_layer_see_what_the_one_before_left():
+    mu = mf.Particles(mf.Euclidean(3), RNG.normal(size=(5, 3)))
+    field = mf.SoftmaxAttention(0.3 * np.eye(3), RNG.normal(size=(3, 3)))
+    one = mf.layers(mf.fields.Composed((field, field)), mu, 1).final
+    np.testing.assert_allclose(one.points, mf.layers(field, mu, 2).final.points, rtol=1e-12)
+
+
 def test_alibi_falls_with_the_distance():
     slopes = architectures.alibi_slopes(6)
     np.testing.assert_allclose(slopes[:4], 2.0 ** -np.array([2, 4, 6, 8]))
