@@ -162,6 +162,14 @@ def test_what_cannot_be_is_explained(make, words, inputs):
         interpolate(given, targets)
 
 
+def test_a_measure_that_is_there_stays():
+    mu = mf.Particles(mf.Sphere(3), TARGETS[:1])
+    plan = interpolate([mu], TARGETS[:1])
+    assert ([stage.name for stage in plan.stages], plan.verify([mu], TARGETS[:1]).error) == (["rest"], 0.0)
+    with pytest.raises(ValueError, match="`time`"):
+        interpolate([mu], TARGETS[:1], time=-1.0)
+
+
 def test_gates_and_widths_that_cannot_be_are_refused():
     gate = mf.Perceptron.gate([1.0, 0.0], 0.5, [0.0, 1.0])
     with pytest.raises(ValueError, match="`width` must be at least the 1"):

@@ -113,18 +113,18 @@ class FactoredAttention(AbstractField):
 
     def by_head(self, xs: Float[Array, "n d"], mu: AbstractMeasure) -> Float[Array, "H n d"]:
         """What each head adds to each token; they and `output_bias` add up to the field."""
+        return jnp.einsum("hnk,hdk->hnd", self._seen(xs, mu), self.output)
+
+    def _seen(self, xs: Float[Array, "n d"], mu: AbstractMeasure) -> Float[Array, "H n k"]:
+        """The values that each head sees, averaged by its weights."""
         v = _headed(self.value, self.value_bias, None, xs)
         P = self.weights(xs, mu).reshape(len(v), -1, len(xs), len(xs))
-        seen = jnp.einsum("grnm,gmk->grnk", P, v).reshape(len(self.query), len(xs), -1)
-        return jnp.einsum("hnk,hdk->hnd", seen, self.output)
+        return jnp.einsum("grnm,gmk->grnk", P, v).reshape(len(self.query), len(xs), -1)
 
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The sum over the heads."""
         checks.shaped("xs", xs, _tokens(mu).points.shape, "It is evaluated at the tokens, whose places it knows.")
-        v = _headed(self.value, self.value_bias, None, xs)
-        P = self.weights(xs, mu).reshape(len(v), -1, len(xs), len(xs))
-        seen = jnp.einsum("grnm,gmk->grnk", P, v).reshape(len(self.query), len(xs), -1)
-        summed = jnp.einsum("hnk,hdk->nd", seen, self.output)
+        summed = jnp.einsum("hnk,hdk->nd", self._seen(xs, mu), self.output)
         return summed if self.output_bias is None else summed + self.output_bias[None]
 
 

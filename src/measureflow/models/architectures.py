@@ -68,13 +68,10 @@ def build(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
 def bert(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
     """BERT and its like: norms after residuals, all tokens see each other, learned positions."""
     get, norm = prefixed(tensors, "embeddings.word_embeddings.weight"), partial(layer_norm, config)
-    H = number(config, "num_attention_heads")
 
     def layer(k: int) -> Composed:
         at = f"encoder.layer.{k}."
-        names = [f"{at}attention.self.{part}" for part in ("query", "key", "value")]
-        attention = linear_attention(get, names, f"{at}attention.output.dense", H, H)
-        mlp = perceptron(get, f"{at}intermediate.dense", f"{at}output.dense", act(config, "hidden_act"))
+        attention, mlp = encoder_parts(config, get, at, "self")
         return Composed(
             (
                 Sublayer(attention, after=norm(get, f"{at}attention.output.LayerNorm")),
@@ -190,13 +187,10 @@ def vit(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
     The table of the embedding has the class and, behind it, one row for each number of a patch.
     """
     get, norm = prefixed(tensors, "embeddings.cls_token"), partial(layer_norm, config)
-    H = number(config, "num_attention_heads")
 
     def layer(k: int) -> Composed:
         at = f"encoder.layer.{k}."
-        names = [f"{at}attention.attention.{part}" for part in ("query", "key", "value")]
-        attention = linear_attention(get, names, f"{at}attention.output.dense", H, H)
-        mlp = perceptron(get, f"{at}intermediate.dense", f"{at}output.dense", act(config, "hidden_act"))
+        attention, mlp = encoder_parts(config, get, at, "attention")
         return Composed(
             (
                 Sublayer(attention, before=norm(get, f"{at}layernorm_before")),
@@ -228,8 +222,7 @@ def assembled(config: Config, embedding: Embedding, layer: Callable[[int], Compo
     """The model of its layers."""
     depth = number(config, "num_hidden_layers", "n_layer")
     name = str(config.get("_name_or_path") or config["model_type"])
-    facts = tuple((key, config[key]) for key in ("model_type", "vocab_size") if key in config)
-    return Model(embedding, Layered([layer(k) for k in range(depth)]), norm, head, name, facts)
+    return Model(embedding, Layered([layer(k) for k in range(depth)]), norm, head, name)
 
 
 def number(config: Config, *names: str) -> int:
@@ -266,6 +259,14 @@ def perceptron(get: Get, up: str, down: str, activation: Callable) -> FeedForwar
     """A perceptron with biases."""
     found = [array(get(f"{name}.{part}")) for part in ("weight", "bias") for name in (up, down)]
     return FeedForward(found[0], found[1], None, found[2], found[3], activation)
+
+
+def encoder_parts(config: Config, get: Get, at: str, inner: str) -> tuple[FactoredAttention, FeedForward]:
+    """Attention and perceptron of a layer of an encoder, in which all tokens see each other."""
+    H = number(config, "num_attention_heads")
+    names = [f"{at}attention.{inner}.{part}" for part in ("query", "key", "value")]
+    attention = linear_attention(get, names, f"{at}attention.output.dense", H, H)
+    return attention, perceptron(get, f"{at}intermediate.dense", f"{at}output.dense", act(config, "hidden_act"))
 
 
 def linear_attention(get: Get, names: list[str], output: str, H: int, G: int, **options: Any) -> FactoredAttention:

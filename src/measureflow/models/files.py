@@ -37,7 +37,7 @@ class ModelError(ValueError):
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of one or several files, read in float32 when they are asked for; a prefix that all names have is left out."""
+    """The tensors of one or several files, read in float32 when they are asked for."""
 
     def __init__(self, files: list[Path]):
         self._places = {name: place for file in files for name, place in _header(file).items()}

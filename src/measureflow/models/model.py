@@ -1,6 +1,6 @@
 """A pretrained transformer as a flow of the library: tokens of a text are particles, and its layers move them."""
 
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -64,7 +64,6 @@ class Model(eqx.Module):
     norm: AbstractNorm | None
     unembedding: Float[Array, "v d"] | None
     name: str = eqx.field(static=True)
-    facts: tuple[tuple[str, Any], ...] = eqx.field(static=True)
 
     @property
     def depth(self) -> int:

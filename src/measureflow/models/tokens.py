@@ -9,11 +9,8 @@ from measureflow.models import quantised
 from measureflow.models.files import ModelError
 from measureflow.models.loading import located
 
-DIGITS = ("smollm", "refact", "command-r")
-"""Kinds of splitting that take every digit by itself."""
-
-PLAIN = ("gpt-2", "default", *DIGITS)
-"""Kinds of splitting that are those of GPT-2, but for digits."""
+DIGITS = {"gpt-2": False, "smollm": True}
+"""Kinds of splitting that are those of GPT-2, and whether they take every digit by itself."""
 
 
 @final
@@ -67,7 +64,7 @@ def tokenizer(place: str | Path) -> Tokenizer:
 def _quantised(tokenizers: Any, path: Path) -> Any:
     """Pairs of bytes, as files of GGUF list them."""
     facts = quantised.facts(path, ("model", "pre", "tokens", "merges"))
-    if facts["model"] != "gpt2" or (facts["pre"] or "default") not in PLAIN:
+    if facts["model"] != "gpt2" or facts["pre"] not in DIGITS:
         raise ModelError(
             f"The tokenizer of {str(path)!r}, {facts['model']} {facts['pre']}, is not known here; give numbers of tokens."
         )
@@ -76,7 +73,7 @@ def _quantised(tokenizers: Any, path: Path) -> Any:
     backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=merges))
     split = tokenizers.pre_tokenizers
     bytes_ = split.ByteLevel(add_prefix_space=False)
-    digits = [split.Digits(individual_digits=True)] if facts["pre"] in DIGITS else []
+    digits = [split.Digits(individual_digits=True)] if DIGITS[facts["pre"]] else []
     backend.pre_tokenizer = split.Sequence([*digits, bytes_])
     backend.decoder = tokenizers.decoders.ByteLevel()
     marks = [token for token in facts["tokens"] if token.startswith("<|") and token.endswith("|>")]

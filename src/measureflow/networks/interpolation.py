@@ -147,15 +147,17 @@ def interpolate(
     goals = as_measures(targets, inputs[0].space)
     check_pairs(inputs, goals)
     checks.positive("error", error)
+    checks.positive("time", 1.0 if time is None else time)
+    checks.count("width", width, 1)
     rng, pieces = np.random.default_rng(seed), _Pieces(inputs)
     _push(pieces, rng)
-    _separate(pieces, rng)
+    near = _separate(pieces, rng)
     if all(len(nu.points) == 1 for nu in goals):
-        _cluster(pieces, error)
+        _contract(pieces, "cluster", min(error, 0.01 * near), 1.0)
         _spread(pieces, 1.0)
         _match(pieces, np.concatenate([np.asarray(nu.points, float) for nu in goals]), rng, within=error / 2)
     else:
-        _shape(pieces, goals, error, rng, width)
+        _shape(pieces, goals, rng, width)
     return pieces.plan(time)
 
 
@@ -197,6 +199,8 @@ class _Pieces:
         ]
 
     def plan(self, time: float | None) -> Interpolation:
+        if not self.fields:
+            self.add("rest", duration=1.0, follow=False)
         ends = np.cumsum(self.durations)
         pace = 1.0 if time is None else float(time) / ends[-1]
         width = max(len(halves(field)[1].b) for field in self.fields)
@@ -279,17 +283,23 @@ def _push(pieces: _Pieces, rng: np.random.Generator) -> None:
         pieces.add("push", perceptron=Perceptron.drift(-w), duration=duration)
 
 
-def _separate(pieces: _Pieces, rng: np.random.Generator) -> None:
-    """Gates that make means look different ways, where contraction would bring two measures to one point."""
+def _separate(pieces: _Pieces, rng: np.random.Generator) -> float:
+    """Gates that make means look different ways, where contraction would bring two measures to one point.
+
+    It gives how near the points are that measures contract to.
+    """
+    near = closest(_limits(pieces.measures))
     for _ in range(len(pieces.measures)):
-        if closest(_limits(pieces.measures)) > APART:
-            return
+        if near > APART:
+            return near
         pieces.add("separate", perceptron=_separating(pieces, rng), duration=1.0)
-    if closest(_limits(pieces.measures)) <= ALIKE:
+        near = closest(_limits(pieces.measures))
+    if near <= ALIKE:
         raise ValueError(
             "Two of the `inputs` are so alike that none of the gates tried tells them apart; such measures need no two targets, "
             "so leave one of them out."
         )
+    return near
 
 
 def _limits(measures: Sequence[Particles]) -> np.ndarray:
@@ -327,19 +337,16 @@ def _moved(gate: Perceptron, mu: Particles):
     return final.weights @ final.points
 
 
-def _cluster(pieces: _Pieces, error: float) -> None:
-    """Contract each measure to a point: `x' = P_x mean(mu)`, until it is small against the distances between them."""
-    _contract(pieces, "cluster", min(error, 0.01 * closest(_limits(pieces.measures))), 1.0)
-
-
 def _contract(pieces: _Pieces, name: str, small: float, step: float) -> None:
+    """Contract each measure towards a point, `x' = P_x mean(mu)`, until its radius is small."""
     value, duration, measures = np.eye(pieces.dim), 0.0, pieces.measures
     while max(map(radius, measures)) > small:
         measures, duration = advanced(piece(pieces.dim, value, None), measures, step), duration + step
         if duration > 60:
             raise ValueError("`inputs` do not contract to points: some of their tokens are antipodes of the others.")
     if duration:
-        pieces.add(name, value=value, duration=duration)
+        pieces.add(name, value=value, duration=duration, follow=False)
+        pieces.measures = measures
 
 
 def _spread(pieces: _Pieces, hold: float) -> None:
@@ -366,7 +373,7 @@ def _match(
         pieces.add("match", perceptron=leg.gate, duration=leg.duration, who=leg.who, follow=bool(size))
 
 
-def _shape(pieces: _Pieces, goals: list[Particles], error: float, rng: np.random.Generator, width: int) -> None:
+def _shape(pieces: _Pieces, goals: list[Particles], rng: np.random.Generator, width: int) -> None:
     """Draw both sides apart, carry inputs to targets, fit their shapes, and run the side of the targets backwards."""
     other = _Pieces(goals)
     _push(other, rng)
@@ -375,10 +382,11 @@ def _shape(pieces: _Pieces, goals: list[Particles], error: float, rng: np.random
         _contract(side, "apart", AROUND * closest(side.centres), 0.25)
         _spread(side, 0.0)
     _match(pieces, other.centres, rng, size=max(map(radius, [*pieces.measures, *other.measures])))
-    for mlp in fitted(pieces.measures, goals, other.backwards(), width, rng):
-        pieces.add("shape", perceptron=mlp, duration=1.0)
-    for field, duration in other.backwards():
-        pieces.append("return", field, duration)
+    back = other.backwards()
+    for mlp in fitted(pieces.measures, goals, back, width, rng):
+        pieces.add("shape", perceptron=mlp, duration=1.0, follow=False)
+    for field, duration in back:
+        pieces.append("return", field, duration, follow=False)
 
 
 def closest(points: np.ndarray) -> float:

@@ -35,8 +35,7 @@ class Leg(NamedTuple):
 
 def angles(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
     """The angles between rows of two arrays of points on a sphere."""
-    difference = xs[:, None] - ys[None]
-    return 2 * np.arcsin(np.minimum(np.linalg.norm(difference, axis=-1) / 2, 1.0))
+    return angles_of(xs[:, None], ys[None])
 
 
 def unit(xs: np.ndarray) -> np.ndarray:
@@ -129,11 +128,9 @@ def angles_of(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
 
 
 def middles(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
-    """The middles of arcs; none for antipodes, whose arcs are too long for a gate anyhow."""
+    """The middles of arcs; of antipodes, whose arcs are too long for a gate anyhow, the first."""
     sums = xs + ys
-    return np.where(np.linalg.norm(sums, axis=-1, keepdims=True) > 1e-9, sums, xs) / np.maximum(
-        np.linalg.norm(sums, axis=-1, keepdims=True), 1e-9
-    )
+    return unit(np.where(np.linalg.norm(sums, axis=-1, keepdims=True) > 1e-9, sums, xs))
 
 
 def radii(centres: np.ndarray, parked: np.ndarray, size: float) -> np.ndarray:
