@@ -27,7 +27,7 @@ FLOORS = [
     "cli",
     "studio",
 ]
-READS_THEORY = {"theory", "studies", "cli", "studio"}
+READS_THEORY = {"theory", "runs", "studies", "cli", "studio"}
 
 
 def imported_floors(file: Path) -> set[str]:

@@ -230,9 +230,10 @@ def test_rotary_pairs_turn_alike_in_both_layouts():
     x = jnp.asarray(RNG.normal(size=(3, 7, 8)))
     plain, beside = mf.fields.Rotary.of_base(8), mf.fields.Rotary.of_base(8, interleaved=True)
     order = np.arange(8).reshape(2, 4).T.ravel()
-    np.testing.assert_allclose(plain(x)[..., order], beside(x[..., order]), atol=1e-12)
-    q, k = plain(x), plain(x[::-1])
-    moved = plain(jnp.pad(x, ((0, 0), (2, 0), (0, 0))))[:, 2:], plain(jnp.pad(x[::-1], ((0, 0), (2, 0), (0, 0))))[:, 2:]
+    places = jnp.arange(7.0)
+    np.testing.assert_allclose(plain(x, places)[..., order], beside(x[..., order], places), atol=1e-12)
+    q, k = plain(x, places), plain(x[::-1], places)
+    moved = plain(x, places + 2), plain(x[::-1], places + 2)
     scores = jax.jit(lambda q, k: jnp.einsum("hnk,hmk->hnm", q, k))
     np.testing.assert_allclose(scores(q, k), scores(*moved), atol=1e-12)  # only differences of places count
 

@@ -12,6 +12,7 @@ COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
     "train": "train attention heads as a measure flow, and certify what came out",
     "interpolate": "map several measures to their targets by one schedule of weights; save it all, with the movie",
+    "inspect": "look at a pretrained transformer through the same objects: clusters, slopes, heads, verdicts",
     "smooth": "how fast a graph network loses the features of your graph, and what keeps them",
     "resume": "go on with an interrupted run, to the same bits",
     "plot": "draw the pictures of runs again, from their folders",

@@ -28,6 +28,9 @@ from measureflow.diagnostics.rest import Index as Index
 from measureflow.diagnostics.rest import index as index
 from measureflow.diagnostics.smoothness import Lipschitz as Lipschitz
 from measureflow.diagnostics.smoothness import lipschitz as lipschitz
+from measureflow.diagnostics.spread import Hemisphere as Hemisphere
+from measureflow.diagnostics.spread import effective_rank as effective_rank
+from measureflow.diagnostics.spread import hemisphere as hemisphere
 from measureflow.diagnostics.staircase import Plateaus as Plateaus
 from measureflow.diagnostics.staircase import plateaus as plateaus
 from measureflow.diagnostics.structure import Balance as Balance

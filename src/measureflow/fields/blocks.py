@@ -3,13 +3,14 @@
 A layer of a network is `x <- x + v(x)`, so that a field of this kind is what one layer adds, and `layers` runs a stack of them.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from measureflow import checks
 from measureflow.annotations import Number
@@ -35,10 +36,10 @@ class Rotary(eqx.Module):
             raise ValueError(f"`size` must be even, since coordinates turn in pairs; got {size}.")
         return Rotary(base ** (-jnp.arange(0.0, size, 2) / size), interleaved)
 
-    def __call__(self, heads: Float[Array, "*h n k"]) -> Float[Array, "*h n k"]:
+    def __call__(self, heads: Float[Array, "*h n k"], places: Float[Array, " n"]) -> Float[Array, "*h n k"]:
         """Turn the rows of queries or keys, each by its place."""
         n, k = heads.shape[-2:]
-        angles = jnp.arange(n, dtype=heads.dtype)[:, None] * self.frequencies.astype(heads.dtype)[None]
+        angles = places[:, None] * self.frequencies.astype(heads.dtype)[None]
         lead = (1,) * (heads.ndim - 2)
         cos, sin = (part.reshape(*lead, n, k // 2) for part in (jnp.cos(angles), jnp.sin(angles)))
         if self.interleaved:
@@ -56,7 +57,7 @@ class FactoredAttention(AbstractField):
     `v(x_i) = sum_h O_h sum_j P^h_ij (V_h x_j + c_h) + o`, with `P^h` the softmax over `j` of
     `s <R_i (Q_h x_i + a_h), R_j (K_h x_j + b_h)>`. Heads of queries come in equal groups, one for each head of keys and values.
     Rows of `query` `(H, k, d)`, `key` `(G, k, d)`, `value` `(G, k, d)` and `output` `(H, d, k)` are heads. It is evaluated at the
-    tokens, whose order are their places.
+    tokens, whose order are their places unless `places` are given: those of some tokens of a longer text, in order.
 
     >>> mu, one = mf.Particles(mf.Euclidean(2), np.eye(2)), np.eye(2)[None]
     >>> mf.fields.FactoredAttention(np.sqrt(2) * one, one, one, one)(0.0, mu.points, mu).round(3).tolist()
@@ -75,6 +76,7 @@ class FactoredAttention(AbstractField):
     key_norm: AbstractNorm | None = None
     rotary: Rotary | None = None
     slopes: Float[Array, " H"] | None = None
+    places: Float[Array, " n"] | None = None
     causal: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
@@ -90,17 +92,39 @@ class FactoredAttention(AbstractField):
         """The factor of scores: one over the root of the size of a head."""
         return self.query.shape[1] ** -0.5
 
+    def each(self) -> tuple[Float[Array, "H k d"], Float[Array, "H k d"], Float[Array, "H k d"], Float[Array, "H d k"]]:
+        """Queries with the factor of scores, keys, values and outputs of every head, those of a group repeated.
+
+        Without biases and positions head `h` has scores `<A x, y>` with `A = key[h]^T query[h]`, and moves tokens by
+        `output[h] value[h]`.
+        """
+        times = len(self.query) // len(self.key)
+        key, value = (jnp.repeat(part, times, axis=0) for part in (self.key, self.value))
+        return self.scale * self.query, key, value, self.output
+
+    def head(self, h: Int[Array, ""] | int) -> "FactoredAttention":
+        """One head alone, without the bias of the output."""
+        group = h // (len(self.query) // len(self.key))
+
+        def row(part: Array | None, which: Int[Array, ""] | int) -> Array | None:
+            return None if part is None else part[which][None]
+
+        own = {name: row(getattr(self, name), h) for name in ("query", "output", "query_bias", "slopes")}
+        shared = {name: row(getattr(self, name), group) for name in ("key", "value", "key_bias", "value_bias")}
+        return dataclasses.replace(self, **own, **shared, output_bias=None)
+
     def scores(self, xs: Float[Array, "n d"]) -> Float[Array, "H n n"]:
         """What softmax is taken of, before the mask."""
         q = _headed(self.query, self.query_bias, self.query_norm, xs)
         k = _headed(self.key, self.key_bias, self.key_norm, xs)
+        places = jnp.arange(len(xs), dtype=xs.dtype) if self.places is None else self.places.astype(xs.dtype)
+        checks.shaped("places", places, (len(xs),), "There is one for each token.")
         if self.rotary is not None:
-            q, k = self.rotary(q), self.rotary(k)
+            q, k = self.rotary(q, places), self.rotary(k, places)
         grouped = q.reshape(len(k), -1, *q.shape[1:])
         found = self.scale * jnp.einsum("grnk,gmk->grnm", grouped, k).reshape(len(q), len(xs), len(xs))
         if self.slopes is None:
             return found
-        places = jnp.arange(len(xs), dtype=xs.dtype)
         return found - self.slopes[:, None, None] * jnp.abs(places[:, None] - places[None])[None]
 
     def weights(self, xs: Float[Array, "n d"], mu: AbstractMeasure) -> Float[Array, "H n n"]:

@@ -172,17 +172,49 @@ class Packed(AbstractField):
 
     def unpack(self, mu: AbstractMeasure) -> list[Particles]:
         """The measures of a cloud that they were packed in."""
-        if not isinstance(mu, Particles):
-            raise TypeError(f"`Packed` needs `Particles`; got {type(mu).__name__}.")
-        checks.shaped("mu.points", mu.points, (sum(self.sizes), "d"), "`sizes` add up to the number of tokens.")
-        ends = np.cumsum(self.sizes).tolist()
-        return [_part(mu, slice(end - size, end)) for size, end in zip(self.sizes, ends, strict=True)]
+        return unpacked(mu, self.sizes)
 
     @staticmethod
     def pack(measures: Several[Particles]) -> Particles:
         """Measures on one space as one cloud, of equal mass each."""
         points = jnp.concatenate([mu.points for mu in measures])
         return Particles(measures[0].space, points, jnp.concatenate([mu.weights / len(measures) for mu in measures]))
+
+
+@final
+class Beside(AbstractField):
+    """Several flows in one cloud: each part of it moves under a field of its own, and sees itself alone.
+
+    `sizes` are the numbers of tokens of the parts, one after the other; each counts with mass one. It is evaluated at the tokens.
+
+    >>> mu = mf.Particles(mf.Sphere(2), np.concatenate([np.eye(2), np.eye(2)]))
+    >>> even, sharp = (mf.SoftmaxAttention.isotropic(2, beta) for beta in (0.0, np.log(3)))
+    >>> mf.fields.Beside([even, sharp], sizes=(2, 2))(0.0, mu.points, mu)[:3].round(3).tolist()
+    [[0.5, 0.5], [0.5, 0.5], [0.75, 0.25]]
+    """
+
+    fields: tuple[AbstractField, ...] = eqx.field(converter=tuple)
+    sizes: tuple[int, ...] = eqx.field(static=True, converter=lambda sizes: tuple(map(int, sizes)))
+
+    def __check_init__(self):
+        if len(self.fields) != len(self.sizes):
+            raise ValueError(f"`sizes` must be one for each of the {len(self.fields)} fields; got {len(self.sizes)}.")
+
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The velocity of each token in its part."""
+        parts = unpacked(mu, self.sizes)
+        checks.shaped("xs", xs, (sum(self.sizes), "d"), "`Beside` is evaluated at the tokens, whose parts it knows.")
+        rows = jnp.split(xs, np.cumsum(self.sizes)[:-1].tolist())
+        return jnp.concatenate([field(t, x, part) for field, x, part in zip(self.fields, rows, parts, strict=True)])
+
+
+def unpacked(mu: AbstractMeasure, sizes: tuple[int, ...]) -> list[Particles]:
+    """The parts of a cloud, one after the other, each with mass one."""
+    if not isinstance(mu, Particles):
+        raise TypeError(f"Only `Particles` have parts; got {type(mu).__name__}.")
+    checks.shaped("mu.points", mu.points, (sum(sizes), "d"), "`sizes` add up to the number of tokens.")
+    ends = np.cumsum(sizes).tolist()
+    return [_part(mu, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 def _part(mu: Particles, which: slice) -> Particles:

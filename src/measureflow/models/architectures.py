@@ -202,7 +202,9 @@ def vit(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
     table = np.concatenate([get("embeddings.cls_token").reshape(1, -1), kernel.reshape(len(kernel), -1).T])
     positions = get("embeddings.position_embeddings")[0].copy()
     positions[1:] += get("embeddings.patch_embeddings.projection.bias")[None]
-    return assembled(config, Embedding(array(table), array(positions)), layer, norm(get, "layernorm"), None)
+    return assembled(
+        config, Embedding(array(table), array(positions), patched=True), layer, norm(get, "layernorm"), None
+    )
 
 
 FAMILIES: dict[str, Callable[[Config, Mapping[str, np.ndarray]], Model]] = {

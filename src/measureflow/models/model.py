@@ -33,6 +33,7 @@ class Embedding(eqx.Module):
     positions: Float[Array, "p d"] | None = None
     shift: Float[Array, " d"] | None = None
     norm: AbstractNorm | None = None
+    patched: bool = eqx.field(static=True, default=False)
 
     def __call__(self, ids: Int[Array, " n"]) -> Float[Array, "n d"]:
         """The points of a text."""
@@ -76,6 +77,11 @@ class Model(eqx.Module):
         return self.embedding.table.shape[1]
 
     @property
+    def pictured(self) -> bool:
+        """Whether its tokens are patches of an image."""
+        return self.embedding.patched
+
+    @property
     def heads(self) -> int:
         """The number of heads of a layer."""
         return self.attention(0).query.shape[0]
@@ -90,7 +96,20 @@ class Model(eqx.Module):
 
     def attention(self, k: int) -> FactoredAttention:
         """The attention of a layer, which sees normalised tokens where the model is normalised before."""
-        return _attention(self.layer(k))[1]
+        found = self.sublayer(k).field
+        assert isinstance(found, FactoredAttention)
+        return found
+
+    def sublayer(self, k: int) -> Sublayer:
+        """The attention of a layer with its residual and norms, as a field: what it adds to the tokens."""
+        first = self.layer(k).steps[0]
+        assert isinstance(first, Sublayer)
+        return first
+
+    def seen(self, k: int, points: Float[Array, "*w n d"]) -> Float[Array, "*w n d"]:
+        """Tokens as the attention of a layer sees them: normalised, where the model is normalised before."""
+        norm = self.sublayer(k).before
+        return points if norm is None else jnp.vectorize(norm, signature="(d)->(d)")(points)
 
     def start(self, ids: Numbers) -> Particles:
         """The tokens of a text as particles."""
@@ -125,35 +144,29 @@ class Model(eqx.Module):
             raise ValueError(f"{self.name} has no output over a vocabulary; `hidden` is what it gives.")
         return self.hidden(ids) @ self.unembedding.T
 
+    def loss(self, ids: Numbers) -> Float[Array, ""]:
+        """The mean of `-log p` of each token given those before it; `log` of the vocabulary for a model that knows nothing."""
+        logits, following = self.logits(ids)[:-1], jnp.asarray(ids)[1:]
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), following[:, None], 1).mean()
+
     def multihead(self, k: int) -> MultiHead:
         """The part of a layer's attention that theory speaks of: `A_h = s K_h^T Q_h` and `V_h`, without positions and biases."""
-        one = self.attention(k)
-        groups = len(one.query) // len(one.key)
-        key, value = (jnp.repeat(part, groups, axis=0) for part in (one.key, one.value))
-        A = one.scale * jnp.einsum("hke,hkd->hed", key, one.query)
-        heads = [SoftmaxAttention(A[h], value[h]) for h in range(len(A))]
-        return MultiHead(heads, one.output)
+        query, key, value, output = self.attention(k).each()
+        A = jnp.einsum("hke,hkd->hed", key, query)
+        return MultiHead([SoftmaxAttention(A[h], value[h]) for h in range(len(A))], output)
 
     def prove(self, ids: Numbers) -> Proof:
         """Put the model together again, heads to attention and layers to the stack, and say how far it is from itself."""
         path = self.run(ids)
         heads, at = [], path.at(0)
         for k in range(self.depth):
-            norm, one = _attention(self.layer(k))
-            seen = at.points if norm is None else jax.vmap(norm)(at.points)
+            one, seen = self.attention(k), self.seen(k, at.points)
             mu = self.particles(seen)
             parts = one.by_head(seen, mu).sum(0)
             parts = parts if one.output_bias is None else parts + one.output_bias[None]
             heads.append(_apart(parts, one(0.0, seen, mu)))
             at = self.particles(at.points + self.layer(k)(0.0, at.points, at))
         return Proof(max(heads), _apart(at.points, path.final.points))
-
-
-def _attention(layer: Composed) -> tuple[AbstractNorm | None, FactoredAttention]:
-    first = layer.steps[0]
-    assert isinstance(first, Sublayer)
-    assert isinstance(first.field, FactoredAttention)
-    return first.before, first.field
 
 
 def _apart(a: Array, b: Array) -> float:

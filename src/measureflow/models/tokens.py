@@ -31,6 +31,13 @@ class Tokenizer:
             raise ValueError("`text` is empty; there is nothing to look at.")
         return np.asarray(self._backend.encode(text, add_special_tokens=special).ids)
 
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that mark the beginning and the end of every text; none where the model has none."""
+        plain, marked = (self.encode("a", special=special) for special in (False, True))
+        first = next(i for i in range(len(marked)) if np.array_equal(marked[i : i + len(plain)], plain))
+        return marked[:first], marked[first + len(plain) :]
+
     def decode(self, ids: Any) -> str:
         """The text of tokens."""
         return self._backend.decode([int(i) for i in np.asarray(ids)])

@@ -22,6 +22,8 @@ class AbstractCommand(abc.ABC):
     """A command that makes runs."""
 
     name: ClassVar[str]
+    from_frames: ClassVar[bool] = True
+    """Whether its table and picture are made of frames, so that a run which did not keep them has only curves."""
 
     @abc.abstractmethod
     def schema(self, words: dict[str, Any]) -> type[Settings]:
@@ -46,6 +48,10 @@ class AbstractCommand(abc.ABC):
     def movie(self, run: "Run", file: Path) -> None:
         """The moving picture: that of the measure."""
         run.word.movie(run, file)
+
+    def pages(self, run: "Run") -> dict[str, str]:
+        """Texts that are written beside the picture, by the names of their files."""
+        return {}
 
     def settings(self, words: dict[str, Any], file: str | None = None, past: bool = False) -> Any:
         """The settings that words and a file describe; those of a run in the `past` may name files that are gone."""
@@ -105,6 +111,7 @@ COMMANDS: dict[str, str | type[AbstractCommand]] = {
     "train heads": "measureflow.runs.heads:TrainHeads",
     "train neurons": "measureflow.runs.neurons:TrainNeurons",
     "interpolate": "measureflow.runs.interpolating:Interpolate",
+    "inspect": "measureflow.runs.inspecting:Inspect",
 }
 
 

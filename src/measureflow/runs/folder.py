@@ -30,7 +30,9 @@ from measureflow.runs.settings import InputError
 
 FORMAT = 1
 """The version of the layout, kept in `run.json`."""
-WRITTEN = ("run.json", "config.toml", "commit.json", "figure.png", "figure.pdf", "figure.svg", "movie.gif", "movie.mp4")
+WRITTEN = (
+    "run.json", "config.toml", "commit.json", "figure.png", "figure.pdf", "figure.svg", "movie.gif", "movie.mp4", "report.html",
+)  # fmt: skip
 """Files that a run writes, beside `data.zarr` and `state-*.eqx`: the only ones that `--force` removes."""
 FULL = 2**20
 """Free bytes beyond the size of the frames without which a run does not start."""
@@ -75,7 +77,6 @@ class RunFolder:
             array = data.create_array(
                 name, shape=(frames, *shape), chunks=(chunk, *shape), dtype=kind, fill_value=nothing,
                 dimension_names=("time", *sizes), compressors=[ZstdCodec(level=0), Crc32cCodec()], serializer=BytesCodec(),
-                config={"write_empty_chunks": True},
             )  # fmt: skip
             array.attrs.update(series.get(name, {}))
         return RunFolder(path, frames_per_leg, lock)
@@ -146,7 +147,8 @@ class RunFolder:
         if name not in self._arrays:  # zarr reads the metadata again each time
             array = self._data[name]
             assert isinstance(array, zarr.Array)
-            self._arrays[name] = array
+            # How to write is no part of the metadata; a chunk of nothing but NaN must be there too, or it counts as lost.
+            self._arrays[name] = array.with_config({"write_empty_chunks": True})
         return self._arrays[name]
 
 

@@ -102,13 +102,13 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
     legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None, state.pulse)
     for path in in_thread(legs, lambda: watch(job, state), state.pulse):
         values = job.watch(np.asarray(path.times), path.measures) if len(path) else {}
+        frames = job.stored(path) | values if len(path) else {}
         with _undisturbed():
             state.follow(path, values)
             state.seconds = time.perf_counter() - begun
             if state.ok and (reason := job.stop(state)) is not None:
                 state.outcome, state.ok = reason, False
             if len(path):
-                frames = job.stored(path) | values
                 folder.append(np.asarray(path.times), frames, path.final, _so_far(job, state))
         watch(job, state)
         if not state.ok:

@@ -23,13 +23,13 @@ FORMATS = ("png", "pdf", "svg")
 
 def table(run: Run | Held) -> Report:
     """What a run came to: its series from first to last, what its measure says, its error and cost."""
-    return Report(tuple(_rows(run)), run.command.notes(_as_run(run)) if run.frames and run.kept else ())
+    return Report(tuple(_rows(run)), run.command.notes(_as_run(run)) if run.frames and _seen(run) else ())
 
 
 def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
     if run.frames:
         yield from ((series.label, text) for series in run.series.values() if (text := _told(series, run.times)))
-        if run.kept:
+        if _seen(run):
             yield from run.command.rows(_as_run(run))
         if not run.ok:
             yield "last frame", f"t = {run.times[-1]:.6g}"
@@ -82,7 +82,7 @@ def _of(stats: dict[str, Any], times: np.ndarray) -> str:
 def figure(run: Run | Held) -> Any:
     """The picture of a run."""
     _framed(run)
-    if run.kept:
+    if _seen(run):
         return run.command.figure(_as_run(run))
     from measureflow.plotting import watched_figure
 
@@ -106,6 +106,9 @@ def save(run: Run, *, format: str = "png", moving: bool = False) -> dict[str, Pa
         figure(run).savefig(written["picture"])
         if moving:
             written["movie"] = movie(run, run.path / "movie.gif")
+        for name, text in run.command.pages(run).items():
+            written["report"] = run.path / name
+            written["report"].write_text(text)
     except OSError as error:
         raise InputError(f"Cannot write a picture into {str(run.path)!r}: {error.strerror or error}.") from None
     return written
@@ -120,6 +123,11 @@ def card(run: Run | Held) -> str:
         picture = f'<img src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
     title, outcome = html.escape(run.title), html.escape(run.outcome)
     return f"<div><b>{title}</b><br>{picture}{table(run)._repr_html_()}{outcome}</div>"
+
+
+def _seen(run: Run | Held) -> bool:
+    """Whether there is what the table and the picture of its command are made of."""
+    return run.kept or not run.command.from_frames
 
 
 def _as_run(run: Run | Held) -> Any:

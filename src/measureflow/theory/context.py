@@ -21,6 +21,14 @@ def equiangular_share(n: Numbers, beta: Numbers, overlap: Numbers) -> Values:
     return 1 / (1 + (n - 1) * jnp.exp(-beta * (1 - overlap)))
 
 
+def critical_sharpness(overlap: Numbers) -> Values:
+    """The gamma at which beta = gamma log n just keeps a token of a long context alive: 1 / (1 - rho).
+
+    There e^{-beta (1 - rho)} = 1/n, so that the `equiangular_share` tends to one half; below it to 0, above it to 1 (context:25).
+    """
+    return 1 / (1 - jnp.asarray(overlap, float))
+
+
 def uniform_share(scale: Numbers, dim: int) -> Values:
     """The mean share of a token among uniform ones on the sphere in R^d at beta = c n^{2/(d-1)}, as n grows.
 

@@ -6,11 +6,12 @@ interval. At the deviation one constants settle for every model. Sharp scores le
 about 0.3, with one quarter in the interval, for words that repeat by Zipf's law.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import t as student
 
+from measureflow.models.imitations import IMITATIONS, Imitation
 from measureflow.plotting import Figure, panels
 from measureflow.plotting.laws import dress
 from measureflow.plotting.marks import FAINT, INK, PALETTE
@@ -27,47 +28,6 @@ CLAIM = Claim(
 GAINS = (1.0, 4.0)
 """Deviations of the scores."""
 
-Model = Callable[[np.random.Generator, int, int], np.ndarray]
-
-
-def on_the_sphere(points: np.ndarray) -> np.ndarray:
-    """The points in their directions at the distance `√d`."""
-    return points * np.sqrt(points.shape[1]) / np.linalg.norm(points, axis=1, keepdims=True)
-
-
-def independent(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Independent uniform tokens."""
-    return on_the_sphere(rng.normal(size=(n, d)))
-
-
-def mixture(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Tokens about eight centres, three times closer to theirs than centres are to each other."""
-    return on_the_sphere(rng.normal(size=(8, d))[rng.integers(0, 8, n)] + rng.normal(size=(n, d)) / 3)
-
-
-def autoregressive(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Tokens that remember the one before: an AR(1) sequence with the coefficient 0.9."""
-    noise, x = rng.normal(size=(n, d)), np.zeros((n, d))
-    x[0] = noise[0]
-    for i in range(1, n):
-        x[i] = 0.9 * x[i - 1] + np.sqrt(1 - 0.9**2) * noise[i]
-    return on_the_sphere(x)
-
-
-def repeated(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Words of a vocabulary of 10 000, the k-th as often as 1/k (Zipf's law), each with one place."""
-    shares = 1 / np.arange(1, 10_001)
-    words, at = np.unique(rng.choice(10_000, n, p=shares / shares.sum()), return_inverse=True)
-    return on_the_sphere(rng.normal(size=(len(words), d)))[at]
-
-
-MODELS: dict[str, Model] = {
-    "independent": independent,
-    "mixture of eight": mixture,
-    "autoregressive": autoregressive,
-    "repeated by Zipf's law": repeated,
-}
-
 
 def weights(rng: np.random.Generator, d: int, gain: float) -> tuple[np.ndarray, np.ndarray]:
     """The form `A = g K^T Q / √d` and the values of a fresh layer."""
@@ -76,7 +36,7 @@ def weights(rng: np.random.Generator, d: int, gain: float) -> tuple[np.ndarray, 
 
 
 def exponents(
-    rng: np.random.Generator, model: Model, gain: float, sizes: Sequence[int], d: int, draws: int
+    rng: np.random.Generator, model: Imitation, gain: float, sizes: Sequence[int], d: int, draws: int
 ) -> np.ndarray:
     """The exponents in the number of tokens of several draws of weights and tokens."""
     found = []
@@ -97,14 +57,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     rng = np.random.default_rng(seed)
     sizes, d, draws = size.pick(((32, 96, 288), 16, 8), ((32, 128, 512, 2048), 32, 6))
     found = {
-        gain: np.array([interval(exponents(rng, model, gain, sizes, d, draws)) for model in MODELS.values()])
+        gain: np.array([interval(exponents(rng, model, gain, sizes, d, draws)) for model in IMITATIONS.values()])
         for gain in GAINS
     }
     fresh, sharp = (found[gain] for gain in GAINS)
     repelling = np.diag([-2.0, 0.5, 0.3])
     steep = [norm(repelling, np.eye(3), tempting(repelling, 2.0, n), "plain") for n in (32, 64, 128)]
     A, V = weights(rng, 8, 4.0)
-    tokens = MODELS["independent"](rng, 32, 8)
+    tokens = IMITATIONS["independent"](rng, 32, 8)
     written = np.linalg.norm(jacobian(A, V, tokens, "plain"), 2)
     return CLAIM.judge(
         at_most("upper ends of the exponents, fresh weights, by model", 0.25, fresh[:, 2]),
@@ -135,9 +95,9 @@ def draw(found: dict[float, np.ndarray]) -> Figure:
         )
     for value, name in ((0.25, "text"), (0.5, "adversarial")):
         ax.axvline(value, color=INK if value == 0.5 else FAINT, linestyle="--", linewidth=1.2, gid="law")
-        ax.text(value + 0.005, len(MODELS) - 0.1, name, fontsize=10, color=INK)
-    ax.set_yticks(np.arange(len(MODELS))[::-1], list(MODELS))
-    ax.set_ylim(-0.6, len(MODELS) + 0.3)
+        ax.text(value + 0.005, len(IMITATIONS) - 0.1, name, fontsize=10, color=INK)
+    ax.set_yticks(np.arange(len(IMITATIONS))[::-1], list(IMITATIONS))
+    ax.set_ylim(-0.6, len(IMITATIONS) + 0.3)
     ax.set_xlim(right=0.66)
     ax.legend(frameon=False, fontsize=10, loc="upper left")
     dress(ax, "exponent of the Lipschitz constant in the number of tokens", "")
