@@ -14,91 +14,8 @@ import measureflow as mf
 from measureflow import models
 from measureflow.models import ModelError, architectures, quantised
 
-RNG = np.random.default_rng(0)
-D, H, G, L, M, V = 12, 4, 2, 2, 20, 31
-IDS = RNG.integers(0, V, 9)
-
-
-def write(folder, config, tensors, kind="F32"):
-    """A checkpoint in the real format, by hand."""
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    header, blob = {"__metadata__": {"format": "pt"}}, b""
-    for name, tensor in tensors.items():
-        data = tensor.astype(np.float16 if kind == "F16" else np.float32).tobytes()
-        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [len(blob), len(blob) + len(data)]}
-        blob += data
-    head = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + blob)
-    return folder
-
-
-def normal(*shape):
-    return (RNG.normal(size=shape) * (0.3 if len(shape) > 1 else 0.1)).astype(np.float32)
-
-
-def norms(name, bias=True):
-    return {f"{name}.weight": 1 + normal(D)} | ({f"{name}.bias": normal(D)} if bias else {})
-
-
-def linears(names, out, into, bias=True):
-    return {f"{name}.weight": normal(out, into) for name in names} | (
-        {f"{name}.bias": normal(out) for name in names} if bias else {}
-    )
-
-
-def bert():
-    tensors = {
-        "word_embeddings": normal(V, D),
-        "position_embeddings": normal(16, D),
-        "token_type_embeddings": normal(2, D),
-    }
-    tensors = {f"bert.embeddings.{name}.weight": tensor for name, tensor in tensors.items()} | norms(
-        "bert.embeddings.LayerNorm"
-    )
-    for k in range(L):
-        at = f"bert.encoder.layer.{k}."
-        tensors |= linears([f"{at}attention.self.{part}" for part in ("query", "key", "value")], D, D)
-        tensors |= linears([f"{at}attention.output.dense"], D, D) | norms(f"{at}attention.output.LayerNorm")
-        tensors |= linears([f"{at}intermediate.dense"], M, D) | linears([f"{at}output.dense"], D, M)
-        tensors |= norms(f"{at}output.LayerNorm")
-    config = dict(
-        model_type="bert", num_attention_heads=H, num_hidden_layers=L, hidden_act="gelu", layer_norm_eps=1e-12
-    )
-    return config, tensors
-
-
-def gpt2():
-    tensors = {"wte.weight": normal(V, D), "wpe.weight": normal(16, D)} | norms("ln_f")
-    for k in range(L):
-        at = f"h.{k}."
-        for name, into, out in (
-            ("attn.c_attn", D, 3 * D),
-            ("attn.c_proj", D, D),
-            ("mlp.c_fc", D, M),
-            ("mlp.c_proj", M, D),
-        ):
-            tensors |= {f"{at}{name}.weight": normal(into, out), f"{at}{name}.bias": normal(out)}
-        tensors |= norms(f"{at}ln_1") | norms(f"{at}ln_2")
-    config = dict(
-        model_type="gpt2", n_head=H, n_embd=D, n_layer=L, activation_function="gelu_new", layer_norm_epsilon=1e-5
-    )
-    return config, tensors
-
-
-def qwen():
-    k_ = D // H + 1  # heads that are wider than their share, with norms of their own
-    tensors = {"model.embed_tokens.weight": normal(V, D), "lm_head.weight": normal(V, D)} | norms("model.norm", False)
-    for k in range(L):
-        at = f"model.layers.{k}."
-        tensors |= linears([f"{at}self_attn.q_proj"], H * k_, D) | linears([f"{at}self_attn.o_proj"], D, H * k_, False)
-        tensors |= linears([f"{at}self_attn.{part}_proj" for part in "kv"], G * k_, D)
-        tensors |= {f"{at}self_attn.{part}_norm.weight": 1 + normal(k_) for part in "qk"}
-        tensors |= linears([f"{at}mlp.{part}_proj" for part in ("up", "gate")], M, D, False)
-        tensors |= linears([f"{at}mlp.down_proj"], D, M, False)
-        tensors |= norms(f"{at}input_layernorm", False) | norms(f"{at}post_attention_layernorm", False)
-    config = dict(model_type="qwen3", hidden_size=D, num_attention_heads=H, num_key_value_heads=G, num_hidden_layers=L)
-    return config | dict(head_dim=k_, rms_norm_eps=1e-5, rope_theta=100.0, hidden_act="silu"), tensors
+D, H, G, L, V = 12, 4, 2, 2, 31
+RNG = np.random.default_rng(1)
 
 
 def softmax(s):
@@ -125,12 +42,12 @@ def attended(q, k, v, causal, turn=lambda x, i: x):
     return out
 
 
-def by_hand(kind, t):
+def by_hand(kind, t, ids):
     """The last hidden state, or logits, in the order of the papers' formulas."""
     t = {name: tensor.astype(np.float64) for name, tensor in t.items()}
     if kind == "bert":
         e = "bert.embeddings."
-        x = t[f"{e}word_embeddings.weight"][IDS] + t[f"{e}position_embeddings.weight"][: len(IDS)]
+        x = t[f"{e}word_embeddings.weight"][ids] + t[f"{e}position_embeddings.weight"][: len(ids)]
         x = standardised(x + t[f"{e}token_type_embeddings.weight"][0], t, f"{e}LayerNorm", 1e-12)
         for k in range(L):
             at, lin = f"bert.encoder.layer.{k}.", lambda x, n: x @ t[f"{n}.weight"].T + t[f"{n}.bias"]
@@ -142,7 +59,7 @@ def by_hand(kind, t):
             x = standardised(x + lin(h, f"{at}output.dense"), t, f"{at}output.LayerNorm", 1e-12)
         return x
     if kind == "gpt2":
-        x = t["wte.weight"][IDS] + t["wpe.weight"][: len(IDS)]
+        x = t["wte.weight"][ids] + t["wpe.weight"][: len(ids)]
         for k in range(L):
             at, conv = f"h.{k}.", lambda x, n: x @ t[f"{n}.weight"] + t[f"{n}.bias"]
             q, key, v = np.split(conv(standardised(x, t, f"{at}ln_1", 1e-5), f"{at}attn.c_attn"), 3, axis=1)
@@ -160,14 +77,14 @@ def by_hand(kind, t):
         z = (x[:half] + 1j * x[half:]) * np.exp(1j * i * 100.0 ** (-np.arange(half) / half))
         return np.concatenate([z.real, z.imag])
 
-    x = t["model.embed_tokens.weight"][IDS]
+    x = t["model.embed_tokens.weight"][ids]
     for k in range(L):
         at = f"model.layers.{k}."
         y = scaled(x, f"{at}input_layernorm")
         q, key, v = (y @ t[f"{at}self_attn.{p}_proj.weight"].T + t[f"{at}self_attn.{p}_proj.bias"] for p in "qkv")
         size = q.shape[1] // H
         q, key = (
-            scaled(part.reshape(len(IDS), -1, size), f"{at}self_attn.{p}_norm").reshape(part.shape)
+            scaled(part.reshape(len(ids), -1, size), f"{at}self_attn.{p}_norm").reshape(part.shape)
             for part, p in ((q, "q"), (key, "k"))
         )
         x = x + attended(q, key, v, True, turn) @ t[f"{at}self_attn.o_proj.weight"].T
@@ -177,50 +94,50 @@ def by_hand(kind, t):
     return scaled(x, "model.norm") @ t["lm_head.weight"].T
 
 
-@pytest.mark.parametrize("make", [bert, gpt2, qwen])
-def test_models_are_those_of_their_files(make, tmp_path):
-    config, tensors = make()
-    model, kind = models.load(write(tmp_path / "m", config, tensors)), make.__name__
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "qwen"])
+def test_models_are_those_of_their_files(kind, made, tmp_path):
+    config, tensors = made.kinds[kind]()
+    model, IDS = models.load(made.write(tmp_path / "m", config, tensors)), made.ids
     found = model.hidden(IDS) if kind == "bert" else model.logits(IDS)
     # Weights are float32, so is the forward pass.
-    np.testing.assert_allclose(found, by_hand(kind, tensors), atol=3e-6, rtol=3e-5)
+    np.testing.assert_allclose(found, by_hand(kind, tensors, IDS), atol=3e-6, rtol=3e-5)
     proof = model.prove(IDS)
     assert max(proof) < 2e-6
     path = model.run(IDS)
     assert (len(path), model.depth, model.heads) == (L + 1, L, H)
 
 
-def test_wrong_slices_are_noticed(tmp_path, monkeypatch):
-    config, tensors = bert()
-    folder = write(tmp_path / "m", config, tensors)
+def test_wrong_slices_are_noticed(made, tmp_path, monkeypatch):
+    config, tensors = made.bert()
+    folder = made.write(tmp_path / "m", config, tensors)
 
     def wrong(matrix, heads, name):
         return architectures.array(matrix.reshape(-1, heads, *matrix.shape[1:]).swapaxes(0, 1))
 
     monkeypatch.setattr(architectures, "headed", wrong)
-    assert np.abs(np.asarray(models.load(folder).hidden(IDS)) - by_hand("bert", tensors)).max() > 1e-2
+    assert np.abs(np.asarray(models.load(folder).hidden(made.ids)) - by_hand("bert", tensors, made.ids)).max() > 1e-2
 
 
-def test_the_part_that_theory_speaks_of_is_attention_without_biases_and_positions(tmp_path):
-    config, tensors = bert()
-    model = models.load(write(tmp_path / "m", config, tensors))
-    mu, one = model.start(IDS), model.attention(1)
+def test_the_part_that_theory_speaks_of_is_attention_without_biases_and_positions(made, tmp_path):
+    config, tensors = made.bert()
+    model = models.load(made.write(tmp_path / "m", config, tensors))
+    mu, one = model.start(made.ids), model.attention(1)
     bare = mf.fields.FactoredAttention(one.query, one.key, one.value, one.output)
     # Sums in another order, in float32.
     np.testing.assert_allclose(model.multihead(1)(0.0, mu.points, mu), bare(0.0, mu.points, mu), atol=2e-6)
 
 
-def test_half_precision_and_shards_are_read(tmp_path):
-    config, tensors = gpt2()
+def test_half_precision_and_shards_are_read(made, tmp_path):
+    config, tensors = made.gpt2()
     halved = {name: tensor.astype(np.float16).astype(np.float32) for name, tensor in tensors.items()}
-    whole = models.load(write(tmp_path / "a", config, halved)).logits(IDS)
+    whole = models.load(made.write(tmp_path / "a", config, halved)).logits(made.ids)
     names = list(halved)
     for file, part in (("x", names[:5]), ("y", names[5:])):
-        write(tmp_path / file, config, {name: halved[name] for name in part}, "F16")
+        made.write(tmp_path / file, config, {name: halved[name] for name in part}, "F16")
         (tmp_path / file / "model.safetensors").rename(tmp_path / "x" / f"{file}.safetensors")
     index = {"weight_map": {name: f"{'x' if name in names[:5] else 'y'}.safetensors" for name in names}}
     (tmp_path / "x" / "model.safetensors.index.json").write_text(json.dumps(index))
-    np.testing.assert_allclose(models.load(tmp_path / "x").logits(IDS), whole, atol=1e-6)
+    np.testing.assert_allclose(models.load(tmp_path / "x").logits(made.ids), whole, atol=1e-6)
     (tmp_path / "x" / "y.safetensors").unlink()
     with pytest.raises(ModelError, match=r"lacks y\.safetensors"):
         models.load(tmp_path / "x")
@@ -273,16 +190,16 @@ def test_alibi_falls_with_the_distance():
         (lambda f: (f / "model.safetensors").unlink(), "no file of safetensors"),
     ],
 )
-def test_what_cannot_be_read_is_explained(spoil, words, tmp_path):
-    folder = write(tmp_path / "m", *gpt2())
+def test_what_cannot_be_read_is_explained(made, spoil, words, tmp_path):
+    folder = made.write(tmp_path / "m", *made.gpt2())
     spoil(folder)
     with pytest.raises(ModelError, match=words):
         models.load(folder)
 
 
-def test_texts_that_do_not_fit_are_refused(tmp_path):
-    config, tensors = gpt2()
-    model = models.load(write(tmp_path / "m", config, tensors))
+def test_texts_that_do_not_fit_are_refused(made, tmp_path):
+    config, tensors = made.gpt2()
+    model = models.load(made.write(tmp_path / "m", config, tensors))
     for ids, words in (([0, V], "tokenizer that of the model"), (np.zeros(17, int), "16 positions"), ([], "empty")):
         with pytest.raises(ValueError, match=words):
             model.run(np.asarray(ids, int))
@@ -292,7 +209,7 @@ def test_texts_that_do_not_fit_are_refused(tmp_path):
         models.load(tmp_path / "nothing")
     del tensors["h.1.mlp.c_fc.bias"]
     with pytest.raises(ModelError, match=r"no tensor 'h.1.mlp.c_fc.bias'"):
-        models.load(write(tmp_path / "m", config, tensors))
+        models.load(made.write(tmp_path / "m", config, tensors))
 
 
 @pytest.mark.skipif(
@@ -303,15 +220,15 @@ def test_a_real_encoder_proves_itself():
     assert max(model.prove([101, 1996, 4937, 2938, 2006, 1996, 13523, 102])) < 1e-5
 
 
-def test_files_of_gguf_are_those_of_the_other_layout(tmp_path):
+def test_files_of_gguf_are_those_of_the_other_layout(made, tmp_path):
     gguf = pytest.importorskip("gguf")
-    config, tensors = qwen()
+    config, tensors = made.qwen()
     for k in range(L):  # the family of Llama has neither biases nor norms of heads
         at = f"model.layers.{k}.self_attn."
         for name in (*(f"{part}_proj.bias" for part in "qkv"), "q_norm.weight", "k_norm.weight"):
             del tensors[at + name]
     size = config["head_dim"]
-    plain = models.load(write(tmp_path / "m", config | {"model_type": "llama"}, tensors)).logits(IDS)
+    plain = models.load(made.write(tmp_path / "m", config | {"model_type": "llama"}, tensors)).logits(made.ids)
     writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
     writer.add_embedding_length(D)
     writer.add_block_count(L)
@@ -337,7 +254,7 @@ def test_files_of_gguf_are_those_of_the_other_layout(tmp_path):
         writer.close,
     ):
         finish()
-    np.testing.assert_allclose(models.load(tmp_path / "m.gguf").logits(IDS), plain, atol=2e-6)
+    np.testing.assert_allclose(models.load(tmp_path / "m.gguf").logits(made.ids), plain, atol=2e-6)
     (tmp_path / "n.gguf").write_bytes(b"GGUF")
     with pytest.raises(ModelError, match="no whole file of GGUF"):
         models.load(tmp_path / "n.gguf")

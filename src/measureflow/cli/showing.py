@@ -41,7 +41,8 @@ class Bar:
         watched = [one for one in job.series if one.telling and one.name in state.series]
         telling = [f"{one.label} {_text(one, state.series[one.name])}" for one in watched]
         total = job.end
-        word = self._slow(state, total) or ", ".join(telling) or ("compiling" if not state.frames else "")
+        told = ", ".join([*telling, *_left(job, state)])
+        word = self._slow(state, total) or told or ("compiling" if not state.frames else "")
         self.bar.update(self.task, total=total, completed=state.reached, time=state.reached, state=word)
 
     def _slow(self, state: "State", total: float) -> str:
@@ -85,6 +86,13 @@ class Counter:
     def end(self) -> None:
         """Count what was done."""
         self.bar.advance(self.task)
+
+
+def _left(job: "Job", state: "State") -> list[str]:
+    """How long the rest will take at the pace so far, where frames tell no steps."""
+    if state.frames < 2 or state.seconds < PATIENCE or (state.pulse is not None and state.pulse.steps):
+        return []
+    return [f"{_duration(state.seconds / state.frames * (job.frames - state.frames))} left"]
 
 
 def _duration(seconds: float) -> str:

@@ -26,8 +26,8 @@ BINS = 40
 RECEIVED, LONG = 0.1, 5.0
 """A sink gets this part of the attention of those who see it, averaged over heads, or is so many times as long as the median."""
 
-WITNESSES = 4
-"""Tokens other than itself that must see a token before one can tell whether it is a sink."""
+WITNESSES = 0.25
+"""The part of the window that must see a token before one can tell whether it is a sink: neighbours always look at each other."""
 
 BETAS = np.append(0.0, np.geomspace(1e-2, 1e4, 61))
 """Inverse temperatures at which isotropic attention is compared with that of a head."""
@@ -75,7 +75,7 @@ def look_at_tokens(points: Float[Array, "w n d"], kept: Bool[Array, "w n"], beta
 def _tokens(points: Float[Array, "n d"], kept: Bool[Array, " n"], beta: Float[Array, ""]) -> tuple[Array, ...]:
     sizes = jnp.linalg.norm(points, axis=1)
     rows = points / jnp.maximum(sizes, jnp.finfo(sizes.dtype).tiny)[:, None]
-    w = kept / jnp.maximum(kept.sum(), 1).astype(points.dtype)
+    w = kept.astype(points.dtype) / jnp.maximum(kept.sum(), 1).astype(points.dtype)
     cos = jnp.clip(rows @ rows.T, -1.0, 1.0)
     both = w[:, None] * w[None]
     apart = both * (1 - jnp.eye(len(w), dtype=w.dtype))
@@ -113,7 +113,7 @@ def _attention(attention: FactoredAttention, xs: Float[Array, "n d"]) -> tuple[A
     others = visible & ~jnp.eye(n, dtype=bool)
     witnesses = others.sum(0)
     received = jnp.where(others, P.mean(0), 0.0).sum(0) / jnp.maximum(witnesses, 1).astype(xs.dtype)
-    return found, jax.vmap(lambda e: matched(e, curve))(found), jnp.where(witnesses >= WITNESSES, received, 0.0)
+    return found, jax.vmap(lambda e: matched(e, curve))(found), jnp.where(witnesses >= WITNESSES * n, received, 0.0)
 
 
 def _entropy(P: Float[Array, "n n"], visible: Bool[Array, "n n"]) -> Float[Array, ""]:

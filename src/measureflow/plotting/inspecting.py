@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
-from measureflow.plotting.laws import dress, panels
+from measureflow.plotting.laws import dress, few_decades, panels
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 from measureflow.plotting.words import fitting
 
@@ -78,7 +78,7 @@ def slopes_figure(found: Looked, growth: dict[str, Any]) -> Figure:
     rows[: len(found.layers)] = found["slope"][found.layers]
     draw_by_chance(axes[0], rows[found.chosen], "slope of attention", at=found.chosen)
     axes[0].set_yscale("log")
-    plain(axes[0].yaxis)
+    few_decades(axes[0].yaxis)
     _draw_exponents(axes[1], growth)
     draw_map(axes[2], found["slope_of_head"][found.chosen], "slope of one head", log=True, rows=found.chosen)
     return figure
@@ -125,7 +125,7 @@ def draw_sharpness(ax: Axes, gamma: np.ndarray, critical: np.ndarray) -> Axes:
         gid="law",
     )
     ax.set_yscale("log")
-    plain(ax.yaxis)
+    few_decades(ax.yaxis)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False, fontsize=9, labelcolor=INK)
     return dress(ax, "layer", "γ = effective β / log n", "sharpness of heads")
@@ -162,10 +162,10 @@ def draw_slopes(ax: Axes, found: Looked) -> Axes:
     ax.set(xscale="log", yscale="log")
     ax.set_xticks(n, [str(each) for each in n])
     ax.xaxis.set_minor_locator(NullLocator())
-    plain(ax.yaxis)
     ax.legend(frameon=False, fontsize=8, labelcolor=INK, ncols=2)
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
+    few_decades(ax.yaxis)
     return dress(ax, "tokens n", "slope of attention", f"real against adversarial, layer {k}")
 
 
@@ -190,7 +190,7 @@ def draw_map(
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
     bar.ax.tick_params(labelsize=9, colors=INK)
     if log:
-        plain(bar.ax.yaxis)
+        few_decades(bar.ax.yaxis)
     if rows is not None:
         some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 7)).round().astype(int))
         ax.set_xticks(some, [str(rows[i]) for i in some])
@@ -228,9 +228,3 @@ def _draw_exponents(ax: Axes, growth: dict[str, Any]) -> None:
     ax.set_yticks(y, list(growth))
     ax.set_ylim(-0.6, len(growth) - 0.4)
     dress(ax, "exponent of n (dashed: ¼ and ½)", "", "growth of slopes with n")
-
-
-def plain(axis: Any) -> None:
-    """Plain numbers along a logarithmic direction."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(FuncFormatter(lambda *_: ""))

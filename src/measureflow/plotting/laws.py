@@ -57,12 +57,12 @@ def draw_curves(
     ax.margins(x=0.04, y=0.08)
     if "x" in log:
         ax.set_xscale("log")
-        _few_decades(ax.xaxis)
+        few_decades(ax.xaxis)
     elif all(np.all(np.mod(np.asarray(curve.x, float), 1) == 0) for curve in curves):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if "y" in log:
         ax.set_yscale("log")
-        _few_decades(ax.yaxis)
+        few_decades(ax.yaxis)
     dress(ax, across, up, title)
     handles = [
         line for line in ax.get_lines() if line.get_gid() == "found" and not str(line.get_label()).startswith("_")
@@ -97,7 +97,7 @@ def dress(ax: Axes, across: str, up: str, title: str = "") -> Axes:
     return ax
 
 
-def _few_decades(axis: Axis) -> None:
+def few_decades(axis: Axis) -> None:
     """Write plain numbers along a logarithmic direction that spans less than two powers of ten."""
     low, high = axis.get_view_interval()
     if high < 100 * low:

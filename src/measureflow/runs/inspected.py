@@ -133,9 +133,10 @@ class Inspected:
         overlap = self["overlap"][self.layers, 0].mean(1)
         return beta / np.log(n), np.asarray(critical_sharpness(overlap))
 
-    def continues(self, k: int) -> float:
-        """The depth at which the tokens of a layer that is continued have come together; infinite where they do not."""
-        return arrived(self.depths, self["continued"][k], CROWDED)
+    @cached_property
+    def collapses(self) -> np.ndarray:
+        """The depth at which tokens have come together under each layer that is continued; infinite where they do not."""
+        return np.array([arrived(self.depths, row, CROWDED) for row in self["continued"][self.chosen]])
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -208,8 +209,8 @@ def _sinks(found: Inspected) -> str:
     shares = sink[layers].mean((0, 1))
     most = np.argsort(-shares)[:3]
     places = ", ".join(f"{place} ({shares[place]:.0%})" for place in most if shares[place] > 0.01)
-    taken = np.nansum(np.where(sink[found.layers], received[found.layers], 0.0), -1).max()
-    return f"at places {places} of layers {layers[0]} to {layers[-1]}; they take up to {taken:.0%} of attention"
+    taken = float(np.where(sink[found.layers], received[found.layers], 0.0).max())
+    return f"at places {places} of layers {layers[0]} to {layers[-1]}; one takes up to {taken:.0%} of attention"
 
 
 def _attention(found: Inspected) -> Iterator[tuple[str, str]]:
@@ -256,7 +257,7 @@ def _slopes(found: Inspected) -> Iterator[tuple[str, str]]:
 
 
 def _continued(found: Inspected) -> Iterator[tuple[str, str]]:
-    times = np.array([found.continues(k) for k in found.chosen])
+    times = found.collapses
     together = np.isfinite(times)
     last = found["continued"][found.chosen, -1]
     text = f"{together.sum()} of {len(times)} layers, repeated, bring tokens together (overlap above {CROWDED:g})"

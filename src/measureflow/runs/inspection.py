@@ -189,10 +189,10 @@ class InspectionJob(Job):
         yield "slope_other_mask", [float(steepness.steepness(other, xs).value) for xs in text]
         heads = range(self.sizes["head"])
         yield "slope_of_head", [float(steepness.steepness(attention.head(h), text[0]).value) for h in heads]
-        yield "slope_growing", [[_slope_at(attention, xs, np.arange(n)) for n in lengths] for xs in text]
+        yield "slope_growing", [[_slope_at(attention, xs, np.arange(n)) for n in lengths.tolist()] for xs in text]
         yield (
             "slope_placed",
-            [[_slope_at(attention, xs, steepness.some_places(n, len(xs))) for n in lengths] for xs in text],
+            [[_slope_at(attention, xs, steepness.some_places(n, len(xs))) for n in lengths.tolist()] for xs in text],
         )
         yield "slope_imitation", list(self._imitated(k, float(jnp.median(jnp.linalg.norm(text, axis=-1))), lengths))
         yield from _at_worst(attention, float(jnp.linalg.norm(text, axis=-1).max()), text, lengths)
@@ -204,7 +204,7 @@ class InspectionJob(Job):
             rng = np.random.default_rng((self.config.seed, k, i))
             clouds = (imitation(rng, int(lengths[-1]), d) * size / np.sqrt(d) for _ in range(DRAWS))
             held = [jnp.asarray(cloud, jnp.float32) for cloud in clouds]
-            yield [[_slope_at(attention, xs, np.arange(n)) for n in lengths] for xs in held]
+            yield [[_slope_at(attention, xs, np.arange(n)) for n in lengths.tolist()] for xs in held]
 
     def _continued(self, k: int, points: Float[Array, "n d"]) -> Iterator[tuple[str, Any]]:
         found = continued(self.model, k, points[:FEW], depths_of(self.model.depth), self.config.tolerance)
@@ -249,13 +249,13 @@ def _at_worst(attention: Any, radius: float, text: Array, lengths: np.ndarray) -
     """Slopes of the head that can be tempted most, what it is sure to reach, and what no input passes."""
     worst = steepness.worst(attention)
     head = steepness.bare(attention, worst.head)
-    clouds = [jnp.asarray(worst.tokens(int(n), radius), jnp.float32) for n in lengths]
+    clouds = [jnp.asarray(worst.tokens(n, radius), jnp.float32) for n in lengths.tolist()]
     yield "worst_head", worst.head
     yield "slope_worst", [float(steepness.steepness(head, cloud).value) for cloud in clouds]
     yield "slope_sure", worst.gain * np.asarray(bounds.adversarial_lipschitz(lengths, worst.temptation, radius))
     if (reach := steepness.reach(attention, text)) is not None:
         for name, bound in (("bound", bounds.finite_lipschitz), ("bound_published", bounds.published_finite_lipschitz)):
-            yield name, [float(np.sum(bound(n, reach.value, reach.score, reach.radius))) for n in lengths]
+            yield name, [float(np.sum(bound(n, reach.value, reach.score, reach.radius))) for n in lengths.tolist()]
 
 
 def _discarded(model: Model, starts: Float[Array, "w n d"]) -> list[float]:

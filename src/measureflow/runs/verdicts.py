@@ -165,7 +165,7 @@ def _root(found: "Inspected") -> Iterator[Finding]:
 def _collapse(found: "Inspected") -> Iterator[Finding]:
     if not len(found.chosen):
         return
-    times = np.array([found.continues(k) for k in found.chosen])
+    times = found.collapses
     together = np.isfinite(times)
     before = together & (times > found.depth)
     yield Finding(
