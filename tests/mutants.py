@@ -386,7 +386,7 @@ MUTANTS = [
     Mutant("models/architectures.py", ".reshape(3, H, d // H,", ".reshape(3, d // H, H,", "tests/models"),
     Mutant("models/model.py", "hke,hkd->hed", "hkd,hke->hed", "tests/models"),
     # Looks at checkpoints.
-    Mutant("models/looking.py", "return (pairs * cos).sum()", "return (both * cos).sum()", LOOKS),
+    Mutant("models/looking.py", "(pairs * cos).sum()", "(both * cos).sum()", LOOKS),
     Mutant("models/looking.py", "jnp.exp(beta * (cos - 1))", "jnp.exp(beta * cos)", LOOKS),
     Mutant("models/looking.py", "others = visible & ~jnp.eye(n, dtype=bool)", "others = visible", LOOKS),
     Mutant("models/looking.py", "jnp.where(visible, beta * cos, -jnp.inf)", "beta * cos", LOOKS),
