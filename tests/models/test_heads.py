@@ -153,9 +153,10 @@ def test_with_biases_a_head_is_one_without_for_longer_tokens():
     np.testing.assert_allclose(field.scores(x)[0], scores, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_the_worst_cloud_is_as_steep_as_theory_promises(sign):
-    query = sign * np.eye(K, D)[None] * np.array([[[3.0], [0.5], [0.2], [0.1]]])
+@pytest.mark.parametrize("scales", [(3.0, 0.5), (-3.0, -0.5), (3.0, -0.5)])
+def test_the_worst_cloud_is_as_steep_as_theory_promises(scales):
+    # Of 3 and -1/2 the second tempts more: a token across the origin is twice as far as one behind half the others.
+    query = np.eye(K, D)[None] * np.array([*scales, 0.2, 0.1])[None, :, None]
     W = np.eye(K, D)[None], RNG.normal(size=(1, K, D)), RNG.normal(size=(1, D, K))
     field = FactoredAttention(query, *W)
     found = worst(field)

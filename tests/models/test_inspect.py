@@ -1,6 +1,7 @@
 """`measureflow inspect` on small checkpoints of real formats: what it finds, stores, shows, resumes and refuses."""
 
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -161,13 +162,16 @@ class Imagined:
     """A model that is what theory speaks of, or not."""
 
     depth, layers, chosen = 2, np.arange(2), np.arange(0)
+    run = SimpleNamespace(data=SimpleNamespace(sizes={"place": 100}))
 
-    def __init__(self, alike, margin, overlap, symmetric, energy):
+    def __init__(self, alike, margin, overlap, symmetric, energy, between=0.5):
         one = np.ones((2, 3))
         self.arrays = {
             "like_identity": alike * one, "hemisphere": np.full((3, 2), margin), "overlap": np.full((3, 4, 2), overlap),
             "symmetric": symmetric * one, "aligned": one, "lead": one, "lead_score": one, "entropy": 0.5 * np.ones((3, 4, 2, 3)),
         }  # fmt: skip
+        self.arrays |= {"beta": 10.0 * np.ones((3, 4, 2, 3)), "between": np.full((3, 2), between)}
+        self.regrouped = np.zeros((2, 2)), np.full((2, 2), 1 - overlap)
         self.energy_rises = np.diff(np.broadcast_to(np.asarray(energy)[:, None], (3, 2)), axis=0) > 0
         self.sharpness = np.array([[1.0, 2.0, 3.0]] * 2), np.array([1.5, 1.5])
 
@@ -186,6 +190,10 @@ def test_verdicts_follow_their_numbers():
     assert bad["energy"].seen.startswith("no, at 50%")
     assert verdicts.findings(Imagined(1.0, -0.1, 0.999, 1.0, [1, 2, 3]))[1].holds == "no"
     assert good["good triples"].holds == "yes"
+    close = verdicts.findings(Imagined(1.0, 0.3, 0.4, 1.0, [1, 2, 3], between=0.6))[4]
+    assert (good["metastability"].holds, close.holds) == ("yes", "no")  # 10 (1 - 0.5) > log 100 > 10 (1 - 0.6)
+    assert good["metastability"].seen.startswith("yes, 0.1%")
+    assert close.seen.startswith("no, 60.0%")
     assert good["long context"].holds == "no"
     assert "67% of heads" in good["long context"].numbers
 

@@ -100,6 +100,12 @@ def tempting_vectors(attention: FactoredAttention) -> tuple[np.ndarray, np.ndarr
     return np.take_along_axis(real, best[:, None], 1)[:, 0], along / np.linalg.norm(along, axis=1, keepdims=True)
 
 
+def temptations(attention: FactoredAttention) -> np.ndarray:
+    """How strongly scores can draw all tokens to one, for each head: `gamma = max(-l, l/8)` over the real eigenvalues of `A`."""
+    eigenvalues, _ = tempting_vectors(attention)
+    return np.maximum(-eigenvalues, eigenvalues / 8)
+
+
 def gram(attentions: list[FactoredAttention]) -> np.ndarray:
     """The cosines between all heads of several layers: the mean of those of their `A` and of their `U`, in no basis.
 

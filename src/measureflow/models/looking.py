@@ -26,8 +26,8 @@ BINS = 40
 RECEIVED, LONG = 0.1, 5.0
 """A sink gets this part of the attention of those who see it, averaged over heads, or is so many times as long as the median."""
 
-WITNESSES = 0.25
-"""The part of the window that must see a token before one can tell whether it is a sink: neighbours always look at each other."""
+WITNESSES = 4
+"""One in so many tokens of a window must see a token before one can tell whether it is a sink: neighbours look at each other."""
 
 BETAS = np.append(0.0, np.geomspace(1e-2, 1e4, 61))
 """Inverse temperatures at which isotropic attention is compared with that of a head."""
@@ -113,7 +113,7 @@ def _attention(attention: FactoredAttention, xs: Float[Array, "n d"]) -> tuple[A
     others = visible & ~jnp.eye(n, dtype=bool)
     witnesses = others.sum(0)
     received = jnp.where(others, P.mean(0), 0.0).sum(0) / jnp.maximum(witnesses, 1).astype(xs.dtype)
-    return found, jax.vmap(lambda e: matched(e, curve))(found), jnp.where(witnesses >= WITNESSES * n, received, 0.0)
+    return found, jax.vmap(lambda e: matched(e, curve))(found), jnp.where(witnesses >= n // WITNESSES, received, 0.0)
 
 
 def _entropy(P: Float[Array, "n n"], visible: Bool[Array, "n n"]) -> Float[Array, ""]:
@@ -140,6 +140,15 @@ def groups(points: np.ndarray, kept: np.ndarray, tolerance: float) -> np.ndarray
             rows = one[keep] / np.linalg.norm(one[keep], axis=1, keepdims=True)
             row[keep] = linked(rows, space, tolerance)
     return labels
+
+
+def between(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The largest overlap of two tokens of different groups, in each window; -1 where there is one group alone."""
+    rows = points / np.linalg.norm(points, axis=-1, keepdims=True)
+    cos = rows @ rows.swapaxes(1, 2)
+    there = labels >= 0
+    apart = (labels[:, :, None] != labels[:, None]) & there[:, :, None] & there[:, None]
+    return np.where(apart, cos, -1.0).max((1, 2))
 
 
 class Regrouped(NamedTuple):

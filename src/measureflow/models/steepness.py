@@ -7,9 +7,13 @@ number changes. The bounds of the theory are about heads without biases and plac
 """
 
 import dataclasses
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,7 +21,7 @@ from jaxtyping import Array, Float
 from measureflow.diagnostics import Lipschitz, lipschitz
 from measureflow.fields import FactoredAttention
 from measureflow.measures import Particles
-from measureflow.models.heads import Factors, norms, tempting_vectors
+from measureflow.models.heads import Factors, norms, temptations, tempting_vectors
 from measureflow.spaces import Euclidean
 
 TOLERANCE = 1e-3
@@ -27,6 +31,24 @@ TOLERANCE = 1e-3
 def steepness(attention: FactoredAttention, tokens: Float[Array, "n d"]) -> Lipschitz:
     """The largest factor by which attention enlarges a small change of tokens, with its residual."""
     return lipschitz(attention, Particles(Euclidean(tokens.shape[1]), tokens), tolerance=TOLERANCE)
+
+
+def slopes(cases: Iterable[tuple[FactoredAttention, Float[Array, "n d"]]]) -> list[Lipschitz]:
+    """Slopes of several attentions at several clouds, as many at a time as there are cores.
+
+    Each is a chain of small products, for which more than one core is of little use.
+    """
+    wide = jax.config.read("jax_enable_x64")
+
+    def slope(case: tuple[FactoredAttention, Float[Array, "n d"]]) -> Lipschitz:
+        with jax.enable_x64(wide):  # a thread does not inherit what a `with` has set
+            return jax.block_until_ready(steepness(*case))
+
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        return list(pool.map(slope, cases))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def masked(attention: FactoredAttention, causal: bool) -> FactoredAttention:
@@ -70,8 +92,7 @@ def worst(attention: FactoredAttention) -> Worst:
     For an eigenvalue `l < 0` of `A` one token at `-R` outweighs all others at `R`, for `l > 0` one at `R` all others at `R/2`.
     All tokens look at it, and follow every move of it across the line with `U` (castin:24).
     """
-    eigenvalues, vectors = tempting_vectors(attention)
-    each = np.maximum(-eigenvalues, eigenvalues / 8)
+    (eigenvalues, vectors), each = tempting_vectors(attention), temptations(attention)
     h = int(np.argmax(each))
     heads, u = Factors.of(attention), vectors[h]
     across = heads.value[h] - np.outer(heads.value[h] @ u, u)

@@ -214,22 +214,29 @@ def _sinks(found: Inspected) -> str:
 
 
 def _attention(found: Inspected) -> Iterator[tuple[str, str]]:
-    entropy = found["entropy"][found.layers].mean(2)
-    middle = [float(np.median(entropy[:, i])) for i in range(len(KINDS))]
-    chance = ", ".join(f"{kind} {value:.2f}" for kind, value in zip(KINDS[1:], middle[1:], strict=True))
-    low, high = np.quantile(entropy[:, 0], [0.1, 0.9])
-    yield "attention entropy", f"{middle[0]:.2f}, from {low:.2f} to {high:.2f} in 80% of heads; {chance}"
+    entropy = found["entropy"][found.layers]
+    low, high = np.quantile(entropy[:, 0].mean(1), [0.1, 0.9])
+    yield "attention entropy", f"{_heads_by_kind(entropy)}; from {low:.2f} to {high:.2f} in 80% of heads"
     gamma, critical = found.sharpness
     n = found.run.data.sizes["place"]
     low, middle, high = np.quantile(gamma, [0.1, 0.5, 0.9])
-    beta = f"{middle * np.log(n):.3g}, from {low * np.log(n):.3g} to {high * np.log(n):.3g} in 80% of heads"
+    beta = f"{_heads_by_kind(found['beta'][found.layers])}; from {low * np.log(n):.3g} to {high * np.log(n):.3g} in 80% of heads"
     yield (
         "effective β",
         f"{beta}; γ = β / log n = {middle:.2g}, above its critical value in {(gamma > critical[:, None]).mean():.0%}",
     )
     low, middle, high = np.quantile(found.tempted, [0.1, 0.5, 0.9])
     inside = ((found.tempted >= TALK[0]) & (found.tempted <= TALK[1])).mean()
-    yield "R²γ", f"{middle:.3g}, from {low:.3g} to {high:.3g} in 80% of heads; {inside:.0%} of heads within 10² to 10³"
+    chance = np.median(found["temptation_by_chance"][found.layers])
+    text = f"{middle:.3g}, random weights {chance:.3g}; from {low:.3g} to {high:.3g} in 80% of heads"
+    yield "R²γ", f"{text}, {inside:.0%} of heads within 10² to 10³"
+
+
+def _heads_by_kind(values: np.ndarray) -> str:
+    """The median over heads and layers of numbers `(layer, kind, window, head)`, in the mean over windows."""
+    each = np.median(values, axis=(0, 3))
+    chance = ", ".join(f"{kind} {row.mean():.3g}" for kind, row in zip(KINDS[1:], each[1:], strict=True))
+    return f"{interval(each[0])}; {chance}"
 
 
 def _slopes(found: Inspected) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ spectrum. What is measured at a layer needs its weights and the tokens before it
 resumes and is compared like any other. Tokens are not kept; what was seen of them is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,12 @@ from jaxtyping import Array, Float
 
 from measureflow import models
 from measureflow.diagnostics import hemisphere
-from measureflow.fields import Beside, Packed
+from measureflow.fields import Beside, FactoredAttention, Packed
 from measureflow.flows import Layers, Trajectory
 from measureflow.measures import Particles
 from measureflow.models import Model, ModelError, looking, steepness
 from measureflow.models.continuing import continued
-from measureflow.models.heads import HeadLook, atoms, gram, look_at_heads
+from measureflow.models.heads import HeadLook, atoms, gram, look_at_heads, temptations
 from measureflow.models.imitations import IMITATIONS
 from measureflow.models.nulls import scrambled
 from measureflow.models.windows import Windows, image_windows, text_windows
@@ -63,6 +63,8 @@ ARRAYS: dict[str, tuple[str, ...]] = {
     "slope_imitation": ("imitation", "draw", "length"),
     **dict.fromkeys(("slope_worst", "slope_sure", "bound", "bound_published"), ("length",)),
     "radius": (),
+    "temptation_by_chance": ("head",),
+    "between": ("window",),
     "worst_head": (),
     **dict.fromkeys(("continued", "continued_layers", "continued_groups"), ("depth",)),
     "continued_error": (),
@@ -146,6 +148,10 @@ class InspectionJob(Job):
         yield from look_at_heads(attention)._asdict().items()
         yield "output_cosines", looking.output_cosines(attention, seen[0])
         yield "radius", float(jnp.linalg.norm(seen[0], axis=-1).max())
+        yield (
+            "temptation_by_chance",
+            temptations(self.double.attention(k)) * float(jnp.linalg.norm(seen[3], axis=-1).max()) ** 2,
+        )
         if k in self.chosen:
             yield from self._slopes(k, seen)
             yield from self._continued(k, clouds[0, 0])
@@ -172,39 +178,37 @@ class InspectionJob(Job):
         yield "groups", np.stack([each.max(1) + 1 for each in labels])
         yield "labels", labels[0]
         yield "sink", ~held[1][0]
+        yield "between", looking.between(held[0][0], labels[0])
         rows = zip(held[0][0], held[1][0], strict=True)
         yield "hemisphere", [_margin(cloud[keep]) if keep.any() else np.nan for cloud, keep in rows]
 
     def _slopes(self, k: int, seen: list[Float[Array, "w n d"]]) -> Iterator[tuple[str, Any]]:
         """Slopes on the text and by chance, with few tokens and many, head by head, and at their worst."""
         some, attention = self.sizes["steep"], self.model.attention(k)
-        own = [
-            [steepness.steepness(model.attention(k), xs) for xs in cloud[:some]]
-            for model, cloud in zip(self._models, seen, strict=True)
-        ]
         text, lengths = seen[0][:some], lengths_of(self.sizes["place"])
-        yield "slope", [[float(one.value) for one in row] for row in own]
-        yield "slope_residual", [[float(one.residual) for one in row] for row in own]
+        pairs = zip(self._models, seen, strict=True)
+        own = steepness.slopes((model.attention(k), xs) for model, cloud in pairs for xs in cloud[:some])
+        yield "slope", np.reshape([one.value for one in own], (len(KINDS), some))
+        yield "slope_residual", np.reshape([one.residual for one in own], (len(KINDS), some))
         other = steepness.masked(attention, not attention.causal)
-        yield "slope_other_mask", [float(steepness.steepness(other, xs).value) for xs in text]
-        heads = range(self.sizes["head"])
-        yield "slope_of_head", [float(steepness.steepness(attention.head(h), text[0]).value) for h in heads]
-        yield "slope_growing", [[_slope_at(attention, xs, np.arange(n)) for n in lengths.tolist()] for xs in text]
-        yield (
-            "slope_placed",
-            [[_slope_at(attention, xs, steepness.some_places(n, len(xs))) for n in lengths.tolist()] for xs in text],
-        )
-        yield "slope_imitation", list(self._imitated(k, float(jnp.median(jnp.linalg.norm(text, axis=-1))), lengths))
+        yield "slope_other_mask", _values((other, xs) for xs in text)
+        yield "slope_of_head", _values((attention.head(h), text[0]) for h in range(self.sizes["head"]))
+        yield "slope_growing", _growing(attention, text, [np.arange(n) for n in lengths])
+        spread = [steepness.some_places(int(n), text.shape[1]) for n in lengths]
+        yield "slope_placed", _growing(attention, text, spread)
+        yield "slope_imitation", self._imitated(k, float(jnp.median(jnp.linalg.norm(text, axis=-1))), lengths)
         yield from _at_worst(attention, float(jnp.linalg.norm(text, axis=-1).max()), text, lengths)
 
-    def _imitated(self, k: int, size: float, lengths: np.ndarray) -> Iterator[list[list[float]]]:
+    def _imitated(self, k: int, size: float, lengths: np.ndarray) -> np.ndarray:
         """Slopes on clouds that imitate a text, as large as its tokens."""
-        attention, d = self.model.attention(k), self.model.dim
-        for i, imitation in enumerate(IMITATIONS.values()):
-            rng = np.random.default_rng((self.config.seed, k, i))
-            clouds = (imitation(rng, int(lengths[-1]), d) * size / np.sqrt(d) for _ in range(DRAWS))
-            held = [jnp.asarray(cloud, jnp.float32) for cloud in clouds]
-            yield [[_slope_at(attention, xs, np.arange(n)) for n in lengths.tolist()] for xs in held]
+        n, d = self.sizes["place"], self.model.dim
+        clouds = [
+            imitation(np.random.default_rng((self.config.seed, k, i, draw)), n, d) * size / np.sqrt(d)
+            for i, imitation in enumerate(IMITATIONS.values())
+            for draw in range(DRAWS)
+        ]
+        found = _growing(self.model.attention(k), jnp.asarray(clouds, jnp.float32), [np.arange(n) for n in lengths])
+        return found.reshape(len(IMITATIONS), DRAWS, -1)
 
     def _continued(self, k: int, points: Float[Array, "n d"]) -> Iterator[tuple[str, Any]]:
         found = continued(self.model, k, points[:FEW], depths_of(self.model.depth), self.config.tolerance)
@@ -241,17 +245,25 @@ def _margin(points: np.ndarray) -> float:
     return hemisphere(Particles(Euclidean(points.shape[1]), points)).margin
 
 
-def _slope_at(attention: Any, xs: Float[Array, "n d"], places: np.ndarray) -> float:
-    return float(steepness.steepness(steepness.placed(attention, places), xs[places]).value)
+def _values(cases: Iterable[tuple[FactoredAttention, Array]]) -> np.ndarray:
+    return np.array([one.value for one in steepness.slopes(cases)])
 
 
-def _at_worst(attention: Any, radius: float, text: Array, lengths: np.ndarray) -> Iterator[tuple[str, Any]]:
+def _growing(attention: FactoredAttention, clouds: Float[Array, "w n d"], places: list[np.ndarray]) -> np.ndarray:
+    """Slopes of the tokens of each cloud at several sets of places."""
+    cases = ((steepness.placed(attention, where), xs[where]) for xs in clouds for where in places)
+    return _values(cases).reshape(len(clouds), len(places))
+
+
+def _at_worst(
+    attention: FactoredAttention, radius: float, text: Array, lengths: np.ndarray
+) -> Iterator[tuple[str, Any]]:
     """Slopes of the head that can be tempted most, what it is sure to reach, and what no input passes."""
     worst = steepness.worst(attention)
     head = steepness.bare(attention, worst.head)
     clouds = [jnp.asarray(worst.tokens(n, radius), jnp.float32) for n in lengths.tolist()]
     yield "worst_head", worst.head
-    yield "slope_worst", [float(steepness.steepness(head, cloud).value) for cloud in clouds]
+    yield "slope_worst", _values((head, cloud) for cloud in clouds)
     yield "slope_sure", worst.gain * np.asarray(bounds.adversarial_lipschitz(lengths, worst.temptation, radius))
     if (reach := steepness.reach(attention, text)) is not None:
         for name, bound in (("bound", bounds.finite_lipschitz), ("bound_published", bounds.published_finite_lipschitz)):

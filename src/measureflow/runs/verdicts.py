@@ -19,6 +19,9 @@ YES, NO, OPEN = "yes", "no", "not decidable"
 NEARLY = 0.95
 """A cosine or share from which on a matrix counts as symmetric, as the identity, or as aligned with another."""
 
+STILL = 0.01
+"""The part of the pairs of tokens that may join or part at a layer while groups count as unchanged."""
+
 CONSENSUS = 0.99
 """The mean overlap from which on all tokens count as one."""
 
@@ -42,7 +45,7 @@ class Finding:
 def findings(found: "Inspected") -> list[Finding]:
     """The verdicts on a model, as far as it was looked at."""
     makers: tuple[Callable[[Inspected], Iterator[Finding]], ...] = (
-        _triples, _consensus, _energy, _context, _bound, _worst, _root, _collapse,
+        _triples, _consensus, _energy, _context, _groups, _bound, _worst, _root, _collapse,
     )  # fmt: skip
     return [finding for make in makers for finding in make(found)] if len(found.layers) else []
 
@@ -109,6 +112,25 @@ def _context(found: "Inspected") -> Iterator[Finding]:
         f"{sharp.mean():.0%} of heads; γ {np.median(gamma):.2g} against {np.median(critical):.2g} in the median",
         "attention keeps to few tokens",
         told,
+    )
+
+
+def _groups(found: "Inspected") -> Iterator[Finding]:
+    joined, parted = found.regrouped
+    if not joined.size:
+        return
+    n, layers = found.run.data.sizes["place"], slice(len(found.layers))
+    beta = np.median(found["beta"][layers, 0], axis=(1, 2))
+    held = beta * (1 - found["between"][layers].max(1)) > np.log(n)
+    change = (joined + parted)[layers].mean(1)
+    yield Finding(
+        "metastability",
+        "geshkovski:24",
+        "groups are separated: β (1 - α) > log n, with α the largest overlap between them",
+        _all(held),
+        f"at {held.sum()} of {len(held)} layers, for the median head; α up to {found['between'].max():.2f}",
+        "groups stay as they are",
+        f"{YES if change.max() < STILL else NO}, {change.max():.1%} of pairs change at most, from one layer to the next",
     )
 
 
