@@ -30,7 +30,7 @@ from measureflow.models.windows import Windows, image_windows, text_windows
 from measureflow.runs.inspecting import LAYERS, WINDOWS, Inspecting
 from measureflow.runs.job import Beside as Stored
 from measureflow.runs.job import Job, State
-from measureflow.runs.series import Series
+from measureflow.runs.series import Series, by_job
 from measureflow.runs.settings import InputError
 from measureflow.runs.vocabulary import MEASURES
 from measureflow.spaces import Euclidean
@@ -301,10 +301,10 @@ def job_of(config: Inspecting) -> InspectionJob:
         word=MEASURES["particles"],
         word_name="particles",
         series=(
-            Series("mean_overlap", None, "mean overlap", ".4g", telling=True),
-            Series("mean_effective_rank", None, "effective rank", ".4g"),
-            Series("mean_groups", None, f"groups within {config.tolerance:g} rad", ".4g"),
-            Series("mean_energy", None, "energy, part of its largest", ".4g"),
+            Series("mean_overlap", by_job, "mean overlap", ".4g", telling=True),
+            Series("mean_effective_rank", by_job, "effective rank", ".4g"),
+            Series("mean_groups", by_job, f"groups within {config.tolerance:g} rad", ".4g"),
+            Series("mean_energy", by_job, "energy, part of its largest", ".4g"),
         ),
         title=f"{model.name}: {model.depth} layers of {model.heads} heads on {W} windows of {n} tokens",
         frames_per_leg=1,

@@ -21,14 +21,14 @@ from measureflow.wording import number
 class Series:
     """A number of one measure, along a run.
 
-    `of` is a function of a measure, or None where the job finds the values by itself; it is traced, unless it is a `host`
-    function that looks at numbers, and that also gets the time if it is `timed`. `counts` says that the values are whole numbers,
-    `telling` that the progress line shows them, `drawn` that the figure does. Tables show values not above `rounding` as zero.
-    `where` says of which measures it makes sense; of all unless given.
+    `of` is a function of a measure; it is traced, unless it is a `host` function that looks at numbers, and that also gets the
+    time if it is `timed`. `counts` says that the values are whole numbers, `telling` that the progress line shows them, `drawn`
+    that the figure does. Tables show values not above `rounding` as zero. `where` says of which measures it makes sense; of all
+    unless given.
     """
 
     name: str
-    of: Callable[..., Any] | None
+    of: Callable[..., Any]
     label: str = ""
     format: str = ".6g"
     host: bool = False
@@ -44,6 +44,11 @@ class Series:
         facts = {"format": self.format, "counts": self.counts, "telling": self.telling, "drawn": self.drawn}
         facts |= {"rounding": self.rounding} if self.rounding else {}
         return {"label": self.label or self.name.replace("_", " ")} | facts
+
+
+def by_job(mu: Any) -> float:
+    """What stands for the function of a series whose values its job finds by itself."""
+    raise AssertionError("the job of this series finds its values")
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def watch(series: Iterable[Series], times: np.ndarray, measures: Any) -> dict[st
     """The values of several series on measures with a leading axis over frames; those that are traced in one program."""
     series = tuple(series)
     traced = tuple(one for one in series if not one.host)
-    values = _mapped(tuple(_function(one) for one in traced), measures) if traced else ()
+    values = _mapped(tuple(one.of for one in traced), measures) if traced else ()
     found = {one.name: np.asarray(value) for one, value in zip(traced, values, strict=True)}
     found |= {one.name: _on_host(one, times, measures) for one in series if one.host}
     return {one.name: found[one.name] for one in series}
@@ -84,14 +89,8 @@ def watch(series: Iterable[Series], times: np.ndarray, measures: Any) -> dict[st
 def _on_host(one: Series, times: np.ndarray, measures: Any) -> np.ndarray:
     held = jax.tree.map(np.asarray, measures)  # rows are taken on the host, where they are no programs
     frames = [jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i], leaf.dtype), held) for i in range(len(times))]
-    of = _function(one)
-    values = (of(mu, t) if one.timed else of(mu) for mu, t in zip(frames, times.tolist(), strict=True))
+    values = (one.of(mu, t) if one.timed else one.of(mu) for mu, t in zip(frames, times.tolist(), strict=True))
     return np.array([np.asarray(value) for value in values])
-
-
-def _function(one: Series) -> Callable[..., Any]:
-    assert one.of is not None, f"the values of {one.name!r} are found by their job"
-    return one.of
 
 
 def observed(tree: Any) -> dict[str, Any]:
