@@ -93,6 +93,8 @@ def test_groups_and_who_joined_them():
     joined, parted = looking.regrouped(before, after)
     np.testing.assert_allclose((joined[0], parted[0]), (1 / 3, 0.0))
     np.testing.assert_allclose(looking.regrouped(after, before).parted, 1 / 3)
+    stayed = looking.regrouped(np.array([[0, 0, 1]]), np.array([[0, 0, 0]]))  # the first two were together before
+    np.testing.assert_allclose((stayed.joined[0], stayed.parted[0]), (2 / 3, 0.0))
     np.testing.assert_allclose(looking.between(at(0.0, 0.2, 2.0, 0.1), after), np.cos(1.8), rtol=1e-12)
     assert looking.between(at(0.0, 0.2, 2.0, 0.1), np.zeros((1, 4), int)).tolist() == [-1.0]
 
