@@ -160,7 +160,10 @@ def test_the_worst_cloud_is_as_steep_as_theory_promises(scales):
     W = np.eye(K, D)[None], RNG.normal(size=(1, K, D)), RNG.normal(size=(1, D, K))
     field = FactoredAttention(query, *W)
     found = worst(field)
-    A = dense(field)[0][0]
+    A, U = (part[0] for part in dense(field))
+    np.testing.assert_allclose(
+        found.gain, np.linalg.norm(U @ (np.eye(D) - np.outer(found.along, found.along)), 2), rtol=1e-9
+    )
     np.testing.assert_allclose(found.temptation, bounds.temptation(A), rtol=1e-9)
     slopes = []
     for n in (8, 32):
