@@ -1,10 +1,11 @@
 """How aligned a cloud is."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from measureflow.measures import AbstractMeasure, Particles
+from measureflow.measures import AbstractCloud, AbstractMeasure, Particles
 
 BLOCK = 1024
 """Rows of the overlap matrix that exist at once."""
@@ -13,6 +14,26 @@ BLOCK = 1024
 def order_parameter(mu: AbstractMeasure) -> Float[Array, ""]:
     """The length of the mean token: 1 at consensus, near 0 when tokens point everywhere; Kuramoto's `r`."""
     return jnp.linalg.norm(mu.expect(lambda x: x))
+
+
+def met(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
+    """The share of ordered pairs of different tokens whose inner product exceeds `overlap`: 1 at consensus on the sphere.
+
+    Of three unit tokens, two of which are the same and the third is orthogonal, a third of the pairs have met (geshkovski:25).
+    """
+    points, n = mu.points, len(mu.points)
+
+    def with_others(x: Float[Array, " d"]) -> Int[Array, ""]:
+        return jnp.sum(points @ x > overlap) - (x @ x > overlap)
+
+    return jax.lax.map(with_others, points, batch_size=min(n, BLOCK)).sum() / max(n * (n - 1), 1)
+
+
+def mean_overlap(mu: AbstractCloud) -> Float[Array, ""]:
+    """The mean inner product of two different tokens, `(|sum x|^2 - sum |x|^2) / (n (n - 1))`: rho for tokens that all meet at
+    that overlap."""
+    total, n = mu.points.sum(0), len(mu.points)
+    return (total @ total - jnp.sum(mu.points**2)) / max(n * (n - 1), 1)
 
 
 def overlap_histogram(mu: Particles, bins: int = 64) -> tuple[np.ndarray, np.ndarray]:

@@ -32,6 +32,9 @@ class Settings(BaseModel):
     shown: ClassVar[tuple[str, ...]] = ()
     """Options that a run folder names even if they have their usual values."""
 
+    looked_at: ClassVar[tuple[str, ...]] = ()
+    """Numbers that are looked at on the host, so that cells of a sweep which differ in them are not computed side by side."""
+
     use: str | None = Field(
         None, description="Python file that adds words of its own: attentions, measures, diagnostics"
     )
@@ -139,5 +142,7 @@ def _word(value: Any) -> str:
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         case tuple() | list():
             return f"[{', '.join(map(_word, value))}]"
+        case dict():
+            return "{ " + ", ".join(f"{name} = {_word(part)}" for name, part in value.items()) + " }"
         case _:
             return repr(value)

@@ -30,6 +30,7 @@ class Simulation(Settings):
     """Simulate tokens under attention and keep the result: data, table and picture."""
 
     shown: ClassVar[tuple[str, ...]] = ("beta", "time", "seed")
+    looked_at: ClassVar[tuple[str, ...]] = ("tolerance", "frames_per_leg", "rtol")
 
     n: PositiveInt = Field(512, description="number of tokens")
     dim: PositiveInt = Field(3, description="ambient coordinates; the circle is the sphere with dim 2")
@@ -73,6 +74,7 @@ class Simulation(Settings):
         None,
         description="tokens closer than this share a cluster; by default clusters are what stands out from the cloud",
     )
+    watch: tuple[str, ...] = Field((), description=f"what to watch beside: {', '.join(v.WATCHES)}")
     verify: bool = Field(True, description="run again with other steps, and less resolution, to estimate the error")
     movie: bool = Field(False, description="also write movie.gif")
 
@@ -96,6 +98,11 @@ class Simulation(Settings):
     @classmethod
     def _word(cls, word: str, info: Any) -> str:
         return next(table for table in v.TABLES if table.option == info.field_name).check(word)
+
+    @field_validator("watch")
+    @classmethod
+    def _watches(cls, watch: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(v.WATCHES.check(word) for word in watch)
 
     @field_validator("init")
     @classmethod
@@ -189,6 +196,12 @@ class Simulation(Settings):
             (
                 not self.from_file and "spherical" in v.LAWS[self.init].traits and self.space != "sphere",
                 f"`init` {self.init} is a law on spheres: `space` sphere",
+            ),
+            (
+                not self.from_file
+                and "own coordinates" in v.LAWS[self.init].traits
+                and (self.dim < self.n or self.space not in ("sphere", "euclidean")),
+                f"`init` {self.init} gives each token a coordinate of its own: `space` sphere or euclidean, and `dim` at least `n`",
             ),
             (self.project and not self.from_file, "`project` is for tokens of a file; a law is on its space already"),
         ]

@@ -16,13 +16,13 @@ from jaxtyping import Array, Float
 from measureflow import fields as f
 from measureflow.energies import GradientFlow
 from measureflow.fields import AbstractField, ensembles
+from measureflow.measures.matrices import Matrix, Multiple
 from measureflow.runs.files import numbers_in
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import ATTENTIONS, ENERGIES, ENSEMBLES, FRAMES, MASKS, NORMS, SCHEDULES
 from measureflow.runs.words import load
 
-Matrix = Float[Array, "d d"]
 
 
 class Head(NamedTuple):
@@ -86,7 +86,7 @@ def _head(config: Simulation, head: Head) -> AbstractField:
 def _drawn(config: Simulation, dim: int, turn: int) -> Heads:
     """The heads of one turn: fixed for the identity, otherwise drawn from the ensemble."""
     if not config.has("drawn"):
-        return [Head(jnp.asarray(config.beta * np.eye(dim), float), jnp.asarray(np.eye(dim), float))]
+        return [Head(Multiple(jnp.asarray(config.beta, float), dim), Multiple(jnp.asarray(1.0, float), dim))]
     draw = load(ENSEMBLES.choose(config).make)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), turn + 1), 2 * config.heads)
     return [Head(config.beta * draw(a, dim), draw(v, dim)) for a, v in zip(keys[::2], keys[1::2], strict=True)]
