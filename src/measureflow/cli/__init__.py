@@ -11,6 +11,7 @@ import sys
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
     "train": "train attention heads as a measure flow, and certify what came out",
+    "sweep": "simulate or train over grids, lists and draws of settings; one table, one picture, nothing twice",
     "interpolate": "map several measures to their targets by one schedule of weights; save it all, with the movie",
     "smooth": "how fast a graph network loses the features of your graph, and what keeps them",
     "resume": "go on with an interrupted run, to the same bits",

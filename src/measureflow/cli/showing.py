@@ -55,7 +55,7 @@ class Bar:
             return ""
         pace = (reached - was) / (now - then)
         left = (total - reached) / pace if pace > 0 else float("inf")
-        rate = f"{after} steps, {(after - before) / (now - then):.3g}/s, {_duration(left)} left"
+        rate = f"{after} steps, {(after - before) / (now - then):.3g}/s, {duration(left)} left"
         return rate if left < LONG else f"{rate}: try --merge, --solver stiff, less --time"
 
 
@@ -87,7 +87,7 @@ class Counter:
         self.bar.advance(self.task)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

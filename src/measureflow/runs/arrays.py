@@ -4,9 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from measureflow.runs.settings import InputError
-from measureflow.runs.words import nearest
-
 if TYPE_CHECKING:
     from measureflow.runs.swept import Known, Sweep
 
@@ -22,7 +19,7 @@ def dataset(sweep: "Sweep") -> Any:
     shape, places = tuple(map(len, axes.values())), _places(sweep, axes)
     columns = {name: _column([_value(one, name) for one in sweep.cells]) for name in _names(sweep, axes)}
     variables = {name: (tuple(axes), _filled(values, places, shape)) for name, values in columns.items()}
-    times, series = _series(sweep)
+    times, series = _series(sweep) if "time" not in axes else (None, {})
     along = {} if times is None else {name: ((*axes, "time"), _filled(of, places, shape)) for name, of in series.items()}
     coordinates = dict(axes) | ({} if times is None else {"time": times})
     return xr.Dataset(variables | along, coordinates, attrs={"title": sweep.title, "command": sweep.command})
@@ -88,48 +85,3 @@ def _series(sweep: "Sweep") -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
 def _padded(one: "Known", name: str, length: int) -> np.ndarray:
     found = one.row.series.get(name, np.zeros(0))
     return np.concatenate([found, np.full(length - len(found), np.nan)])
-
-
-def shown(sweep: "Sweep", show: str | None) -> tuple[str, Any]:
-    """What a picture shows: the series or final value that is named, else that of the design, else the first."""
-    data, asked = sweep.to_xarray(), show or sweep.design.section.show
-    along = [name for name in data if "time" in data[name].dims]
-    final = [str(name) for name in data if str(name).startswith("final_")]
-    if asked is None:
-        asked = str(along[0]) if along and len(axes_without_seeds(sweep)) == 1 else (final[0] if final else None)
-    name = next((one for one in (asked, f"final_{asked}") if one in data), None)
-    if name is None:
-        known = [str(name).removeprefix("final_") for name in (*along, *final)]
-        raise InputError(f"`show` {asked!r} is not in the table{nearest(asked, known)}; known are {', '.join(known)}.")
-    return name, data[name]
-
-
-def axes_without_seeds(sweep: "Sweep") -> list[str]:
-    """The axes over which values are told apart: all but the seed, over which they are averaged."""
-    return [name for name in axes_of(sweep) if name != "seed"]
-
-
-def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
-    """The picture of a sweep: a map for two axes, curves for one."""
-    from measureflow.plotting import sweep_figure
-
-    if not sweep.cells:
-        raise InputError(f"{str(sweep.path)!r} has no computed cells to draw yet.")
-    name, values = shown(sweep, show)
-    dims = [dim for dim in values.dims if dim != "seed"]
-    if "cell" in dims:
-        values, dims = _against_one(sweep, values), ["cell"]
-    return sweep_figure(values, dims, label_of(sweep, name), sweep.title, theory)
-
-
-def _against_one(sweep: "Sweep", values: Any) -> Any:
-    """Cells that are no grid along the first number that varies."""
-    name = next((name for name in sweep.design.names if name != "seed" and isinstance(sweep.cells[0].cell[name], int | float)), None)
-    if name is None:
-        return values
-    return values.assign_coords(cell=("cell", [one.cell[name] for one in sweep.cells]))
-
-
-def label_of(sweep: "Sweep", name: str) -> str:
-    """What a column is called in pictures."""
-    return name.removeprefix("final_").replace("_", " ")

@@ -63,6 +63,16 @@ class AbstractWork(abc.ABC):
     def rows(self, chunk: Chunk) -> list[Row]:
         """The rows of a chunk; what a cell raises is its row."""
 
+    def labels(self, asked: Asked) -> dict[str, str]:
+        """What the series of a cell are called, where they have names of their own."""
+        return {}
+
+    def program(self, chunk: Chunk) -> str:
+        """A text that is equal for chunks which share compiled programs."""
+        first = chunk.cells[0].settings
+        numbers = chunk.names or [name for name, value in first.items() if isinstance(value, float) or name == "seed"]
+        return f"{chunk.size} {_without(first, numbers)}"
+
 
 @dataclass(frozen=True)
 class CommandWork(AbstractWork):
@@ -125,6 +135,13 @@ class CommandWork(AbstractWork):
             except Exception:  # each cell tells below what was wrong with it
                 _BATCHES.clear()
         return [self._alone(one) for one in chunk.cells]
+
+    def labels(self, asked: Asked) -> dict[str, str]:
+        """Those of its job; a job that cannot be made says why when it is computed."""
+        try:
+            return {one.name: one.label or one.name for one in self.command.job(self.settings(asked)).series}
+        except Exception:
+            return {}
 
     def _alone(self, asked: Asked) -> Row:
         begun = time.perf_counter()

@@ -60,6 +60,11 @@ class Ledger:
             os.close(lock)
             raise
 
+    def label(self, labels: Mapping[str, str]) -> None:
+        """Keep what series are called."""
+        about = info(self.path)
+        write(self.path / "sweep.json", json.dumps(about | {"labels": about["labels"] | dict(labels)}) + "\n")
+
     def ask(self, design: Design, keys: Iterable[str]) -> None:
         """Keep the design that is asked for now, and the keys of its cells in their order."""
         write(self.path / "sweep.toml", design.to_toml())
@@ -96,7 +101,7 @@ def info(path: Path) -> dict[str, Any]:
     """What the folder says of itself."""
     try:
         found = json.loads((path / "sweep.json").read_text())
-        return {"format": found["format"], "command": found["command"], "versions": found.get("versions", {})}
+        return {"labels": {}, "versions": {}} | found | {"format": found["format"], "command": found["command"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{str(path)!r} is a sweep that is broken: sweep.json: {error}.") from None
 

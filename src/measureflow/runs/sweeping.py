@@ -125,6 +125,8 @@ def _compute(
     impossible = [one for one in cells if one.problem]
     _add(ledger, [(one, Row.failed(InputError(one.problem))) for one in impossible], progress)
     possible = [one for one in cells if not one.problem]
+    if possible:
+        ledger.label(work.labels(possible[0]))
     for chunk, rows in backend.rows(work, _chunks(work, possible, backend)):
         _add(ledger, list(zip(chunk.cells, rows, strict=True)), progress)
         watch(progress)

@@ -71,6 +71,11 @@ class Sweep:
         """Whether every cell is computed."""
         return len(self.cells) == len(self.keys)
 
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What series are called in pictures."""
+        return ledger.info(self.path)["labels"]
+
     @property
     def title(self) -> str:
         """The sweep in a line."""
@@ -101,10 +106,15 @@ class Sweep:
         return dataset(self)
 
     def plot(self, show: str | None = None, theory: Any = None) -> Any:
-        """The picture: a map over two axes, or curves over one, with what is left averaged over; `show` names what is drawn."""
-        from measureflow.runs.arrays import picture
+        """The picture: a map over two axes, or curves with bands over one; values are means over the seed.
 
-        return picture(self, show, theory)
+        `show` names the series or final value; `theory` is a `measureflow.plotting.Law` to draw on top, in place of the one that
+        the design names.
+        """
+        from measureflow.runs.desk import shown
+        from measureflow.runs.picturing import picture
+
+        return shown(picture(self, show, theory))
 
     def save(self) -> Path:
         """Write the table as `table.zarr`, which `xarray.open_zarr` opens, in place of an older one."""
