@@ -15,8 +15,8 @@ from measureflow.plotting.marks import INK, PALETTE
 from measureflow.plotting.words import wrapped
 
 COLOURS = "viridis"
-EVEN = 0.02
-"""Values are evenly spaced in logarithms if their ratios agree within this part."""
+WIDE = 4.0
+"""The ratio of the largest to the smallest value from which an axis may be logarithmic."""
 SURE = 1.96
 """Half-width of a 95% band, in standard errors of a mean."""
 
@@ -29,12 +29,12 @@ class Axis(NamedTuple):
 
     @property
     def logarithmic(self) -> bool:
-        """Whether the values are spaced by factors."""
+        """Whether the values are spaced by factors rather than by steps."""
         values = np.asarray(self.values, float)
-        if len(values) < 3 or values.min() <= 0:
+        if len(values) < 3 or values.min() <= 0 or values.max() < WIDE * values.min():
             return False
-        steps = np.diff(np.log(values))
-        return bool(values.max() > 4 * values.min() and np.ptp(steps) < EVEN * len(values) * np.abs(steps).mean())
+        uneven, by_factors = (np.std(steps) / abs(np.mean(steps)) for steps in (np.diff(values), np.diff(np.log(values))))
+        return bool(by_factors < uneven)
 
     @property
     def edges(self) -> np.ndarray:
@@ -79,8 +79,6 @@ def draw_map(ax: Axes, x: Axis, y: Axis, values: Numbers, label: str, law: Law |
         ax.plot(law.x, law.y, color="white", linewidth=4.0, solid_capstyle="butt")
         ax.plot(law.x, law.y, color=PALETTE[1], linewidth=2.2, label=law.label, gid="law")
         ax.set(xlim=ends[0], ylim=ends[1])
-        legend = ax.legend(fontsize=10, loc="best", labelcolor=INK, framealpha=0.92, edgecolor="none")
-        legend.set_gid("laws")
     dress(ax, x.name, y.name)
     ax.grid(False)
     return ax
@@ -136,6 +134,8 @@ def maps_figure(x: Axis, y: Axis, maps: dict[str, Numbers], label: str, title: s
     for ax, (name, values) in zip(axes, maps.items(), strict=True):
         draw_map(ax, x, y, values, label, law)
         ax.set_title(name, fontsize=12, color=INK)
+    if law is not None:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=11, labelcolor=INK)
     figure.suptitle(wrapped(title), fontsize=13, color=INK, parse_math=False)
     return figure
 

@@ -29,15 +29,20 @@ def axes_of(sweep: "Sweep") -> dict[str, np.ndarray]:
     """The axes of a grid with their values; cells of another design are numbered."""
     design = sweep.design
     if len(design.rows) * len(design.draws) == 1:
-        return {name: np.array(values) for name, values in design.grid.items()}
+        return {name: _axis(values) for name, values in design.grid.items()}
     return {"cell": np.arange(len(sweep.cells))}
+
+
+def _axis(values: list[Any]) -> np.ndarray:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return np.array(values) if numbers else np.array([str(value) for value in values], object)
 
 
 def _places(sweep: "Sweep", axes: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
     """For each axis, where on it the cells are."""
     if list(axes) == ["cell"] and "cell" not in sweep.design.grid:
         return (np.arange(len(sweep.cells)),)
-    where = {name: {value: i for i, value in enumerate(values.tolist())} for name, values in axes.items()}
+    where = {name: {value: i for i, value in enumerate(sweep.design.grid[name])} for name in axes}
     return tuple(np.array([where[name][one.cell[name]] for one in sweep.cells], int) for name in axes)
 
 

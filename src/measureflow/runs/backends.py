@@ -9,8 +9,10 @@ import abc
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any, final
+
+import jax
 
 from measureflow.runs.cells import AbstractWork, Chunk
 from measureflow.runs.precise import adopt, session
@@ -37,19 +39,6 @@ class AbstractBackend(abc.ABC):
 
     def close(self) -> None:
         """Let go of what the backend holds."""
-
-
-@final
-class Here(AbstractBackend):
-    """This process; its programs use all cores."""
-
-    workers = 1
-
-    def rows(self, work: AbstractWork, chunks: Iterator[Chunk]) -> Iterator[Done]:
-        """One after the other, in a thread of their own, so that an interruption is heard."""
-        from measureflow.runs.performing import in_thread
-
-        return in_thread((chunk, work.rows(chunk)) for chunk in chunks)
 
 
 class AbstractPool(AbstractBackend):
@@ -92,6 +81,36 @@ class AbstractPool(AbstractBackend):
                         yield chunk, [Row.failed(error) for _ in chunk.cells]
 
 
+@final
+class Here(AbstractPool):
+    """Threads of this process, one for each core: a batch of small flows keeps one core busy."""
+
+    def __init__(self):
+        self.workers = cores()
+        self._executor = ThreadPoolExecutor(self.workers, thread_name_prefix="sweep")
+
+    def submit(self, work: AbstractWork, chunk: Chunk) -> Any:
+        """Hand a chunk to a thread."""
+        return self._executor.submit(_here, work, chunk, jax.config.read("jax_enable_x64"))
+
+    def first(self, pending: list[Any]) -> list[Any]:
+        """Wait for one."""
+        return list(wait(pending, return_when=FIRST_COMPLETED).done)
+
+    def answer(self, future: Any) -> list[Row]:
+        """The rows."""
+        return future.result()
+
+    def close(self) -> None:
+        """Begin nothing more; a chunk that is being computed ends by itself."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _here(work: AbstractWork, chunk: Chunk, x64: bool) -> list[Row]:
+    with jax.enable_x64(x64):  # a thread does not inherit what a `with` has set
+        return work.rows(chunk)
+
+
 class Lost(RuntimeError):
     """A worker died, and with it what it was computing."""
 
@@ -101,9 +120,8 @@ class Processes(AbstractPool):
     """Processes of this machine, by loky: each with its share of the cores."""
 
     def __init__(self, workers: int = 0):
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.workers = workers or cores
-        self.threads = max(1, cores // self.workers)
+        self.workers = workers or cores()
+        self.threads = max(1, cores() // self.workers)
         self._executor: Any = None
 
     def submit(self, work: AbstractWork, chunk: Chunk) -> Any:
@@ -121,8 +139,6 @@ class Processes(AbstractPool):
 
     def first(self, pending: list[Any]) -> list[Any]:
         """Wait for one."""
-        from concurrent.futures import FIRST_COMPLETED, wait
-
         return list(wait(pending, return_when=FIRST_COMPLETED).done)
 
     def answer(self, future: Any) -> list[Row]:
@@ -149,9 +165,8 @@ class Dask(AbstractPool):
         distributed = _load("distributed", "dask")
         self._stack = contextlib.ExitStack()
         if address is None:
-            cores = os.cpu_count() or 1
-            count = workers or cores
-            with _threads(max(1, cores // count)):
+            count = workers or cores()
+            with _threads(max(1, cores() // count)):
                 cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
             address = self._stack.enter_context(cluster)
         try:
@@ -170,9 +185,9 @@ class Dask(AbstractPool):
 
     def first(self, pending: list[Any]) -> list[Any]:
         """Wait for one."""
-        from distributed import wait
+        from distributed import wait as wait_for
 
-        return list(wait(pending, return_when="FIRST_COMPLETED").done)
+        return list(wait_for(pending, return_when="FIRST_COMPLETED").done)
 
     def answer(self, future: Any) -> list[Row]:
         """The rows; dask itself begins a chunk again whose worker died, up to a number of times."""
@@ -229,6 +244,11 @@ def compute(work: AbstractWork, chunk: Chunk, settings: dict[str, Any]) -> list[
     """What a worker does: the rows, in the precision of the process that asked, with programs kept where it keeps them."""
     adopt(settings)
     return work.rows(chunk)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _loky(workers: int, threads: int) -> Any:

@@ -7,6 +7,7 @@ can be traced is found by trying: those that decide shapes or choices cannot, an
 
 import math
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -18,16 +19,17 @@ import numpy as np
 
 from measureflow.flows import AbstractFlow, Flow, Outcome, Trajectory
 from measureflow.flows.leg import Keeping, Straight
+from measureflow.flows.trajectory import REACHED
 from measureflow.runs.commands import AbstractCommand
 from measureflow.runs.row import Row
 from measureflow.runs.series import Series
 from measureflow.runs.settings import Settings
 
-MOST = 256
+MOST = 64
 """Cells of a batch: with more, what is lost when a sweep is killed grows, and speed does not."""
-NUMBERS = 2**21
+NUMBERS = 2**24
 """About how many numbers a batch holds at once."""
-UNTRACED = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+UNTRACED = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError, UserWarning)
 """What a description raises that looks at a number while it is traced."""
 
 
@@ -48,10 +50,12 @@ def _number(value: Any) -> Any:
 def _traces(command: AbstractCommand, settings: Settings, numbers: Mapping[str, Any]) -> bool:
     if not numbers:
         return False
-    try:
-        jax.eval_shape(lambda given: _described(command, settings, given), dict(numbers))
-    except UNTRACED:
-        return False
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*set as static")  # a size, such as the dimension of a space
+        try:
+            jax.eval_shape(lambda given: _described(command, settings, given), dict(numbers))
+        except UNTRACED:
+            return False
     return True
 
 
@@ -85,16 +89,18 @@ class Batch:
         """The rows of up to `size` cells; fewer are filled up, so that one program serves all."""
         filled = [*cells, *[cells[-1]] * (self.size - len(cells))]
         numbers = {name: jnp.asarray([getattr(cell, name) for cell in filled]) for name in self.names}
-        self.job  # what is wrong with the cells is said here, in a sentence  # noqa: B018
-        program = self._program
         begun = time.perf_counter()
-        found = jax.block_until_ready(program(numbers))
+        found = jax.block_until_ready(self._program(numbers))
         taken = time.perf_counter() - begun
         return list(self._rows(jax.tree.map(np.asarray, found), cells, taken / len(cells)))
 
+    def compiled(self) -> "Batch":
+        """The same, with its program made; what is wrong with its first cell is said here, in a sentence."""
+        _ = self.job, self._program
+        return self
+
     @cached_property
     def _program(self) -> Any:
-        """The program, compiled before it is timed."""
         shapes = {name: jax.ShapeDtypeStruct((self.size,), _kind(self.settings, name)) for name in self.names}
         return jax.jit(jax.vmap(self._one)).lower(shapes).compile()
 
@@ -121,7 +127,7 @@ class Batch:
 
     def _row(self, found: dict[str, Any], seconds: float) -> Row:
         outcome: Outcome = found["outcome"]
-        ok, end = bool(outcome.ok), float(outcome.time)
+        ok, end = int(outcome.kind) == REACHED, float(outcome.time)
         reached = slice(int((found["times"] <= end).sum()))
         series = {name: np.asarray(of)[reached] for name, of in found["observed"].items()} if self.along else {}
         final = {name: of[-1] for name, of in series.items() if len(of)} if self.along else dict(found["observed"])
@@ -163,5 +169,4 @@ def _last(values: Any, path: Any) -> Any:
 
 
 def _seen(one: Series, mu: Any, t: float) -> Any:
-    mu = jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), mu)
     return np.asarray(one.of(mu, t) if one.timed else one.of(mu))

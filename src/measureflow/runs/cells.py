@@ -7,6 +7,7 @@ share a program go in batches; the others one by one, through the legs of every 
 import abc
 import hashlib
 import json
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -134,7 +135,8 @@ class CommandWork(AbstractWork):
                 return _batch(self, chunk).compute([self.settings(one) for one in chunk.cells])
             except Exception:  # each cell tells below what was wrong with it
                 _BATCHES.clear()
-        return [self._alone(one) for one in chunk.cells]
+        with _ALONE:
+            return [self._alone(one) for one in chunk.cells]
 
     def labels(self, asked: Asked) -> dict[str, str]:
         """Those of its job; a job that cannot be made says why when it is computed."""
@@ -157,6 +159,8 @@ class CommandWork(AbstractWork):
 
 
 _BATCHES: OrderedDict[Any, Any] = OrderedDict()
+_BATCHING, _ALONE = threading.Lock(), threading.Lock()
+"""One thread at a time makes a program, and one computes a cell alone, which uses all cores and may use much memory."""
 
 
 def _batch(work: CommandWork, chunk: Chunk) -> Any:
@@ -165,12 +169,13 @@ def _batch(work: CommandWork, chunk: Chunk) -> Any:
 
     first = chunk.cells[0]
     place = work, chunk.names, chunk.size, _without(first.settings, chunk.names)
-    if place not in _BATCHES:
-        along = work.keep == "series"
-        _BATCHES[place] = Batch(work.command, work.settings(first), chunk.names, along, chunk.size)
-        while len(_BATCHES) > PROGRAMS:
-            _BATCHES.popitem(last=False)
-    return _BATCHES[place]
+    with _BATCHING:
+        if place not in _BATCHES:
+            along = work.keep == "series"
+            _BATCHES[place] = Batch(work.command, work.settings(first), chunk.names, along, chunk.size).compiled()
+            while len(_BATCHES) > PROGRAMS:
+                _BATCHES.popitem(last=False)
+        return _BATCHES[place]
 
 
 def key_of(name: str, values: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ class Range(BaseModel):
         return [_rounded(value) for value in (np.exp(drawn) if self.scale == "log" else drawn).tolist()]
 
 
-def _rounded(value: float) -> Any:
+def _rounded(value: int | float) -> Any:
     return value if isinstance(value, int) else float(f"{value:.{DIGITS}g}")
 
 

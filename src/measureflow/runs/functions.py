@@ -81,7 +81,7 @@ class FunctionWork(AbstractWork):
         begun = time.perf_counter()
         found = jax.tree.map(np.asarray, program(numbers))
         seconds = (time.perf_counter() - begun) / len(chunk.cells)
-        return [self._row({name: of[i] for name, of in found.items()}, seconds) for i in range(len(chunk.cells))]
+        return [self._row({name: np.asarray(of[i]) for name, of in found.items()}, seconds) for i in range(len(chunk.cells))]
 
     def _alone(self, cell: Mapping[str, Any]) -> Row:
         begun = time.perf_counter()
@@ -120,10 +120,11 @@ _PROGRAMS: dict[Any, Any] = {}
 
 def _vmapped(work: FunctionWork, fixed: tuple[tuple[str, Any], ...]) -> Any:
     """The program of a function with some values fixed; the last one is at hand."""
-    if (work, fixed) not in _PROGRAMS:
+    program = _PROGRAMS.get((work, fixed))
+    if program is None:
         _PROGRAMS.clear()
-        _PROGRAMS[work, fixed] = jax.jit(jax.vmap(partial(_called, work, dict(fixed))))
-    return _PROGRAMS[work, fixed]
+        program = _PROGRAMS[work, fixed] = jax.jit(jax.vmap(partial(_called, work, dict(fixed))))
+    return program
 
 
 def _called(work: FunctionWork, fixed: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, Any]:

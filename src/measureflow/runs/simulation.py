@@ -74,7 +74,7 @@ class Simulation(Settings):
         None,
         description="tokens closer than this share a cluster; by default clusters are what stands out from the cloud",
     )
-    watch: tuple[str, ...] = Field((), description=f"what to watch beside: {', '.join(v.WATCHES)}")
+    series: tuple[str, ...] = Field((), description=f"what to watch beside: {', '.join(v.WATCHES)}")
     verify: bool = Field(True, description="run again with other steps, and less resolution, to estimate the error")
     movie: bool = Field(False, description="also write movie.gif")
 
@@ -99,10 +99,10 @@ class Simulation(Settings):
     def _word(cls, word: str, info: Any) -> str:
         return next(table for table in v.TABLES if table.option == info.field_name).check(word)
 
-    @field_validator("watch")
+    @field_validator("series")
     @classmethod
-    def _watches(cls, watch: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(v.WATCHES.check(word) for word in watch)
+    def _watches(cls, series: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(v.WATCHES.check(word) for word in series)
 
     @field_validator("init")
     @classmethod

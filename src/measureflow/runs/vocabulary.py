@@ -236,7 +236,7 @@ SERIES = Table("series", {})
 """Diagnostics of one's own, which every run watches where they make sense: a `Series` by its name."""
 
 WATCHES = Table(
-    "watch",
+    "series",
     {
         "met": Word("the share of pairs of tokens with an overlap above 0.999", "measureflow.runs.clouds:met"),
         "overlap": Word("the mean overlap of two tokens", "measureflow.runs.clouds:overlap"),

@@ -37,7 +37,7 @@ def meeting(settings: dict[str, Any], axes: dict[str, np.ndarray]) -> Law | None
     model = equiangular.unnormalised if settings["attention"] == "unnormalised" else equiangular.softmax
     betas = np.linspace(axes["beta"].min(), axes["beta"].max(), POINTS)
     times = np.asarray(equiangular.time_to(MET, settings["n"], betas, model=model))
-    label = "orthogonal tokens have met: ⟨x, y⟩ = 0.999 by the equiangular law"
+    label = "equiangular law: orthogonal tokens reach ⟨x, y⟩ = 0.999"
     if "time" in axes:
         return Law(label, times, betas)
     other = next((dim for dim in axes if dim != "beta"), None)
