@@ -21,7 +21,12 @@ def test_a_grid_has_every_combination_and_the_last_axis_runs_fastest():
 
 def test_rows_of_a_zip_go_together_and_multiply_the_grid():
     found = cells({"grid": {"seed": [0, 1]}, "zip": {"n": [4, 8], "time": [1.0, 2.0]}})
-    assert [(one["n"], one["time"], one["seed"]) for one in found] == [(4, 1.0, 0), (4, 1.0, 1), (8, 2.0, 0), (8, 2.0, 1)]
+    assert [(one["n"], one["time"], one["seed"]) for one in found] == [
+        (4, 1.0, 0),
+        (4, 1.0, 1),
+        (8, 2.0, 0),
+        (8, 2.0, 1),
+    ]
 
 
 def test_ranges_have_both_ends_and_round_numbers():
@@ -34,7 +39,11 @@ def test_ranges_have_both_ends_and_round_numbers():
 
 
 def test_draws_lie_in_their_ranges_and_more_rows_or_names_leave_the_others():
-    drawn = {"beta": {"from": 1.0, "to": 3.0}, "noise": {"from": 1e-4, "to": 1.0, "scale": "log"}, "n": {"from": 2, "to": 9}}
+    drawn = {
+        "beta": {"from": 1.0, "to": 3.0},
+        "noise": {"from": 1e-4, "to": 1.0, "scale": "log"},
+        "n": {"from": 2, "to": 9},
+    }
     few, many = (cells({"random": {"count": count, "seed": 7, **drawn}}) for count in (50, 400))
     assert many[:50] == few
     alone = cells({"random": {"count": 50, "seed": 7, "beta": drawn["beta"]}})
@@ -52,15 +61,15 @@ def test_formulas_see_the_cell_and_the_base_and_nothing_else():
     assert found == [{"gamma": 2.0, "beta": 2 * math.log(7), "dim": 8}]
     assert Formula("x", "-2 ** 2 + max(7 % 4, 7 // 4) / 2")({}) == -4 + 3 / 2
     for text in ("__import__('os')", "n.real", "[n]", "n if n else 1", "'a' * 3", "log(x=1)", "lambda: 1"):
-        with pytest.raises(InputError, match="may have numbers, names"):
+        with pytest.raises(InputError, match=r"may have numbers, names"):
             Formula("x", text)({"n": 1})
-    with pytest.raises(InputError, match="is no formula"):
+    with pytest.raises(InputError, match=r"is no formula"):
         Formula("x", "2 *")
-    with pytest.raises(InputError, match="'gama' has no value here .did you mean 'gamma'"):
+    with pytest.raises(InputError, match=r"'gama' has no value here .did you mean 'gamma'"):
         Formula("x", "gama")({"gamma": 1.0})
-    with pytest.raises(InputError, match="has no value here: .*division by zero"):
+    with pytest.raises(InputError, match=r"has no value here: .*division by zero"):
         Formula("x", "1 / n")({"n": 0})
-    with pytest.raises(InputError, match="too large"):
+    with pytest.raises(InputError, match=r"too large"):
         Formula("x", "10 ** 10 ** 10")({})
 
 
@@ -109,12 +118,15 @@ def test_bad_designs_get_a_sentence(axes, sentence):
         ("n = 3", "has no section `.sweep.`"),
         ("n = ", "is not a TOML file"),
         ("[sweep]\ngird = 3\n", "`sweep.gird` is no part of a sweep; known are command, title"),
-        ("[sweep]\nkeep = 'all'\n[sweep.grid]\nbeta = [1.0]", "`sweep.keep` must be one of final, series, runs; got 'all'"),
+        (
+            "[sweep]\nkeep = 'all'\n[sweep.grid]\nbeta = [1.0]",
+            "`sweep.keep` must be one of final, series, runs; got 'all'",
+        ),
     ],
 )
 def test_bad_files_get_a_sentence(tmp_path, text, sentence):
     (tmp_path / "sweep.toml").write_text(text)
     with pytest.raises(InputError, match=sentence):
         Design.read(tmp_path / "sweep.toml")
-    with pytest.raises(InputError, match="Cannot read"):
+    with pytest.raises(InputError, match=r"Cannot read"):
         Design.read(tmp_path / "nowhere.toml")

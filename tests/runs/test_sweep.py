@@ -63,7 +63,9 @@ def test_the_table_has_every_setting_and_result_and_xarray_opens_it(swept):
     assert len(table) == 6
     settings = command("simulate").settings({**BASE, "beta": 0.5, "seed": 0})
     assert set(type(settings).model_fields) - {"out", "force", "movie"} <= set(table.columns)
-    assert {"final_energy", "final_order", "final_clusters", "final_met", "outcome", "ok", "error", "seconds"} <= set(table)
+    assert {"final_energy", "final_order", "final_clusters", "final_met", "outcome", "ok", "error", "seconds"} <= set(
+        table
+    )
     assert (table.error > 0).all()
     assert (table.seconds > 0).all()
     data = xr.open_zarr(swept.path / "table.zarr")
@@ -131,7 +133,7 @@ def test_a_function_that_cannot_be_traced_is_called_cell_by_cell_and_its_failure
     assert table.outcome[9.0, "odd"] == "Failed: ValueError: no odd roots of 9.0"
     assert list(found.failed.x) == [4.0, 9.0]
     assert found.to_xarray().half.sel(x=4.0, kind="even").values.tolist() == [4.0, 2.0]
-    with pytest.raises(InputError, match="`keep` runs is for commands"):
+    with pytest.raises(InputError, match=r"`keep` runs is for commands"):
         mf.runs.sweep(root, {"x": [4.0]}, tmp_path / "t", keep="runs")
 
 
@@ -156,7 +158,7 @@ def test_cells_that_contradict_themselves_are_recorded_and_the_others_computed(t
     found = mf.runs.sweep(base, {"dim": [2, 4]}, tmp_path / "s")
     assert found.table.ok.tolist() == [False, True]
     assert "`dim` at least `n`" in found.table.outcome[0]
-    with pytest.raises(InputError, match="`dim` at least `n`"):
+    with pytest.raises(InputError, match=r"`dim` at least `n`"):
         mf.runs.sweep(base, {"dim": [2, 3]}, tmp_path / "t")
 
 
@@ -172,7 +174,11 @@ def test_a_blow_up_is_a_result_of_its_cell(tmp_path):
 
 def test_runs_are_kept_if_asked_for_and_training_is_swept_like_simulation(tmp_path):
     found = mf.runs.sweep(
-        {"heads": 2, "time": 0.2, "frames": 3, "data": "f1"}, {"seed": [0, 1]}, tmp_path / "s", command="train heads", keep="runs"
+        {"heads": 2, "time": 0.2, "frames": 3, "data": "f1"},
+        {"seed": [0, 1]},
+        tmp_path / "s",
+        command="train heads",
+        keep="runs",
     )
     assert found.table.ok.all()
     run = mf.runs.open(found.path / "runs" / found.table.key[1])
@@ -220,7 +226,7 @@ def test_a_line_that_a_kill_left_half_written_is_cut_off(swept, tmp_path):
         assert len(again) == 2
         assert all(line.endswith(b"\n") for line in (path / "cells.jsonl").read_bytes().splitlines(keepends=True))
     (path / "cells.jsonl").write_bytes(b"{}\n" + whole)
-    with pytest.raises(InputError, match="broken in line 1"):
+    with pytest.raises(InputError, match=r"broken in line 1"):
         mf.runs.open_sweep(path).table  # noqa: B018
 
 
@@ -251,24 +257,24 @@ def test_bad_sweeps_get_a_sentence_and_leave_nothing(base, axes, sentence, tmp_p
 def test_folders_of_something_else_and_of_other_versions_are_refused(swept, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    with pytest.raises(InputError, match="holds something else than a sweep"):
+    with pytest.raises(InputError, match=r"holds something else than a sweep"):
         mf.runs.sweep(BASE, AXES, tmp_path / "mine")
-    with pytest.raises(InputError, match="is not a sweep folder"):
+    with pytest.raises(InputError, match=r"is not a sweep folder"):
         mf.runs.open_sweep(tmp_path / "mine")
-    with pytest.raises(InputError, match="is a sweep of `simulate`, not of `train heads`"):
+    with pytest.raises(InputError, match=r"is a sweep of `simulate`, not of `train heads`"):
         mf.runs.sweep({}, {"seed": [0]}, swept.path, command="train heads")
     other = tmp_path / "other"
     mf.runs.sweep(lambda x: x, {"x": [1.0]}, other)
     about = json.loads((other / "sweep.json").read_text())
     (other / "sweep.json").write_text(json.dumps(about | {"format": 99}))
     for ask in (lambda: mf.runs.open_sweep(other), lambda: mf.runs.sweep(lambda x: x, {"x": [1.0, 2.0]}, other)):
-        with pytest.raises(InputError, match="format 99, and 1 is known here"):
+        with pytest.raises(InputError, match=r"format 99, and 1 is known here"):
             ask()
 
 
 def test_a_sweep_that_is_being_written_is_locked(tmp_path):
     def second(progress):
-        with pytest.raises(InputError, match="being written by another process"):
+        with pytest.raises(InputError, match=r"being written by another process"):
             mf.runs.sweep(lambda x: x, {"x": [1.0]}, tmp_path / "s")
 
     mf.runs.sweep(lambda x: x, {"x": [1.0]}, tmp_path / "s", watch=second)

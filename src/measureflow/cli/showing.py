@@ -88,6 +88,7 @@ class Counter:
 
 
 def duration(seconds: float) -> str:
+    """Seconds for people."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

@@ -64,9 +64,7 @@ def _sweep(design: Any, work: Any, folder: Any, words: SweepWords) -> int:
     from measureflow.runs.swept import Sweep
 
     console = Console()
-    backend = BACKENDS[words.backend](
-        workers=words.workers, scheduler=words.scheduler, folder=str(folder / "slurm")
-    )
+    backend = BACKENDS[words.backend](workers=words.workers, scheduler=words.scheduler, folder=str(folder / "slurm"))
     try:
         with CellBar(console) as bar:
             found = perform_sweep(
@@ -86,14 +84,16 @@ def _estimate(design: Any, work: Any, folder: Any) -> int:
     from measureflow.runs.pilot import estimate
 
     found = estimate(design, work, folder)
+    known = f", of which {found.known} are computed already" if found.known else ""
+    bad = f"; {found.impossible} contradict themselves" if found.impossible else ""
+    say(f"{found.total} cells over {', '.join(design.names)}{known}{bad}.")
+    if not found.missing:
+        say("Nothing is left to compute.")
+        return 0
+    programs = f"{found.programs} program{'s' if found.programs > 1 else ''}"
     say(
-        f"{found.total} cells over {', '.join(design.names)}; {found.known} are computed already, {found.impossible} "
-        f"contradict themselves and {found.missing} are to be computed, in {found.programs} "
-        f"program{'s' if found.programs != 1 else ''}.",
-        "Nothing is left to compute."
-        if not found.missing
-        else f"About {duration(found.seconds)}: {duration(found.compiling)} to compile and {1000 * found.each:.3g} ms for a cell, "
-        f"by {found.tried} cells of a pilot.",
+        f"About {duration(found.seconds)} for {found.missing} cells: {duration(found.compiling)} to compile {programs} and "
+        f"{1000 * found.each:.3g} ms for a cell, by a pilot of {found.tried}."
     )
     return 0
 
@@ -105,7 +105,9 @@ class CellBar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         text = TextColumn("{task.fields[state]}")
-        self.bar = Progress(MofNCompleteColumn(), TextColumn("cells"), BarColumn(), text, TimeElapsedColumn(), console=console)
+        self.bar = Progress(
+            MofNCompleteColumn(), TextColumn("cells"), BarColumn(), text, TimeElapsedColumn(), console=console
+        )
         self.task = self.bar.add_task("", total=None, state="compiling")
 
     def __enter__(self) -> "CellBar":
@@ -132,7 +134,10 @@ def report(console: Any, sweep: "Sweep", *, format: str = "png", picture: bool =
     say(f"{sweep.title}: {len(sweep)} of {len(sweep.keys)} cells, {duration(spent)} of computing.")
     if len(failed):
         counts = failed["reason"].value_counts()
-        say(f"{len(failed)} cells failed:", *(f"  {count} times: {reason}" for reason, count in counts[:REASONS].items()))
+        say(
+            f"{len(failed)} cells failed:",
+            *(f"  {count} times: {reason}" for reason, count in counts[:REASONS].items()),
+        )
     written: dict[str, Any] = {"table": sweep.path / "table.zarr"}
     if picture and len(sweep) > len(failed):
         try:

@@ -1,5 +1,7 @@
 """How aligned a cloud is."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +36,9 @@ def met(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
 
 def _scores(points: Float[Array, "n d"], x: Float[Array, " d"]) -> Float[Array, " n"]:
     """Inner products, of few coordinates term by term, which many small clouds at once need."""
-    return sum(points[:, i] * x[i] for i in range(len(x))) if len(x) <= FEW else points @ x
+    if len(x) > FEW:
+        return points @ x
+    return functools.reduce(jnp.add, [points[:, i] * x[i] for i in range(len(x))])
 
 
 def mean_overlap(mu: AbstractCloud) -> Float[Array, ""]:

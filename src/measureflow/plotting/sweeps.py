@@ -33,7 +33,9 @@ class Axis(NamedTuple):
         values = np.asarray(self.values, float)
         if len(values) < 3 or values.min() <= 0 or values.max() < WIDE * values.min():
             return False
-        uneven, by_factors = (np.std(steps) / abs(np.mean(steps)) for steps in (np.diff(values), np.diff(np.log(values))))
+        uneven, by_factors = (
+            np.std(steps) / abs(np.mean(steps)) for steps in (np.diff(values), np.diff(np.log(values)))
+        )
         return bool(by_factors < uneven)
 
     @property
@@ -135,7 +137,9 @@ def maps_figure(x: Axis, y: Axis, maps: dict[str, Numbers], label: str, title: s
         draw_map(ax, x, y, values, label, law)
         ax.set_title(name, fontsize=12, color=INK)
     if law is not None:
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=11, labelcolor=INK)
+        figure.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=11, labelcolor=INK
+        )
     figure.suptitle(wrapped(title), fontsize=13, color=INK, parse_math=False)
     return figure
 

@@ -1,8 +1,8 @@
 from . import vocabulary as vocabulary
-from .comparison import compare as compare
 from .backends import Dask as Dask
 from .backends import Processes as Processes
 from .backends import Slurm as Slurm
+from .comparison import compare as compare
 from .design import Design as Design
 from .desk import load as load
 from .measures import AbstractMeasureWord as AbstractMeasureWord

@@ -20,7 +20,9 @@ def dataset(sweep: "Sweep") -> Any:
     columns = {name: _column([_value(one, name) for one in sweep.cells]) for name in _names(sweep, axes)}
     variables = {name: (tuple(axes), _filled(values, places, shape)) for name, values in columns.items()}
     times, series = _series(sweep) if "time" not in axes else (None, {})
-    along = {} if times is None else {name: ((*axes, "time"), _filled(of, places, shape)) for name, of in series.items()}
+    along = (
+        {} if times is None else {name: ((*axes, "time"), _filled(of, places, shape)) for name, of in series.items()}
+    )
     coordinates = dict(axes) | ({} if times is None else {"time": times})
     return xr.Dataset(variables | along, coordinates, attrs={"title": sweep.title, "command": sweep.command})
 

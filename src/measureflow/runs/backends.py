@@ -37,8 +37,8 @@ class AbstractBackend(abc.ABC):
     def rows(self, work: AbstractWork, chunks: Iterator[Chunk]) -> Iterator[Done]:
         """The chunks with their rows, as they come."""
 
-    def close(self) -> None:
-        """Let go of what the backend holds."""
+    def close(self) -> None:  # noqa: B027
+        """Let go of what the backend holds, if anything."""
 
 
 class AbstractPool(AbstractBackend):
@@ -54,7 +54,7 @@ class AbstractPool(AbstractBackend):
 
     @abc.abstractmethod
     def answer(self, future: Any) -> list[Row]:
-        """The rows; raises `Lost` if the worker died."""
+        """The rows; raises `LostError` if the worker died."""
 
     def rows(self, work: AbstractWork, chunks: Iterator[Chunk]) -> Iterator[Done]:
         """Keep every worker busy with one chunk and one in store; a chunk whose worker died is begun again."""
@@ -74,7 +74,7 @@ class AbstractPool(AbstractBackend):
                 chunk, tries = pending.pop(future)
                 try:
                     yield chunk, self.answer(future)
-                except Lost as error:
+                except LostError as error:
                     if tries < TRIES:
                         waiting.append((chunk, tries + 1))
                     else:
@@ -111,7 +111,7 @@ def _here(work: AbstractWork, chunk: Chunk, x64: bool) -> list[Row]:
         return work.rows(chunk)
 
 
-class Lost(RuntimeError):
+class LostError(RuntimeError):
     """A worker died, and with it what it was computing."""
 
 
@@ -149,7 +149,7 @@ class Processes(AbstractPool):
             return future.result()
         except BrokenProcessPool as error:
             self._executor = None
-            raise Lost("A worker process was killed.") from error
+            raise LostError("A worker process was killed.") from error
 
     def close(self) -> None:
         """End the workers."""
@@ -166,8 +166,8 @@ class Dask(AbstractPool):
         self._stack = contextlib.ExitStack()
         if address is None:
             count = workers or cores()
-            with _threads(max(1, cores() // count)):
-                cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            share = _environment(max(1, cores() // count))
+            cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0", env=share)
             address = self._stack.enter_context(cluster)
         try:
             self.client = self._stack.enter_context(distributed.Client(address, timeout=PATIENCE))
@@ -187,7 +187,8 @@ class Dask(AbstractPool):
         """Wait for one."""
         from distributed import wait as wait_for
 
-        return list(wait_for(pending, return_when="FIRST_COMPLETED").done)
+        answered: Any = wait_for(pending, return_when="FIRST_COMPLETED")
+        return list(answered.done)
 
     def answer(self, future: Any) -> list[Row]:
         """The rows; dask itself begins a chunk again whose worker died, up to a number of times."""
@@ -196,7 +197,7 @@ class Dask(AbstractPool):
         try:
             return future.result()
         except KilledWorker as error:
-            raise Lost(str(error).split("\n")[0]) from error
+            raise LostError(str(error).split("\n")[0]) from error
 
     def close(self) -> None:
         """Leave the cluster; end it if it is our own."""
@@ -237,7 +238,7 @@ class Slurm(AbstractPool):
         try:
             return future.result()
         except (FailedJobError, UncompletedJobError) as error:
-            raise Lost(str(error).split("\n")[0]) from error
+            raise LostError(str(error).split("\n")[0]) from error
 
 
 def compute(work: AbstractWork, chunk: Chunk, settings: dict[str, Any]) -> list[Row]:
@@ -260,18 +261,6 @@ def _environment(threads: int) -> dict[str, str]:
     """The variables that give a worker its share of the cores; XLA reads the last two."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC")
     return dict.fromkeys(names, str(threads))
-
-
-@contextlib.contextmanager
-def _threads(threads: int) -> Iterator[None]:
-    """Processes begun inside have their share of the cores."""
-    before = dict(os.environ)
-    os.environ.update(_environment(threads))
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _load(module: str, what: str) -> Any:

@@ -154,9 +154,7 @@ def _observed(flow: AbstractFlow, watch: Any) -> Trajectory:
             lambda p: p.observed, path, jax.vmap(watch)(path.measures), is_leaf=lambda leaf: leaf is None
         )
     keeping = Keeping(frames=False, observe=watch)
-    return eqx.tree_at(
-        lambda f: f.keeping, flow, keeping, is_leaf=lambda node: isinstance(node, Keeping)
-    ).run()
+    return eqx.tree_at(lambda f: f.keeping, flow, keeping, is_leaf=lambda node: isinstance(node, Keeping)).run()
 
 
 def _kind(settings: Settings, name: str) -> Any:

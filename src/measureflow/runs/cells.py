@@ -234,4 +234,5 @@ def _without(settings: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a number, which `true` is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

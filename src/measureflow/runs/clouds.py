@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from measureflow.runs.series import Series, Watched
     from measureflow.runs.simulation import Simulation
 
+
 def met() -> "Series":
     """The share of pairs that have met, as a series."""
     from measureflow.diagnostics import met as share

@@ -77,7 +77,7 @@ class Range(BaseModel):
     def draws(self, count: int, rng: np.random.Generator) -> list[Any]:
         """Random numbers between the ends, whole ones where the ends are."""
         if self.whole and self.scale == "linear":
-            return rng.integers(self.first, self.to, count, endpoint=True).tolist()
+            return rng.integers(int(self.first), int(self.to), count, endpoint=True).tolist()
         low, high = (math.log(end) if self.scale == "log" else end for end in (self.first, self.to))
         drawn = low + (high - low) * rng.random(count)
         return [_rounded(value) for value in (np.exp(drawn) if self.scale == "log" else drawn).tolist()]
@@ -180,7 +180,9 @@ class Design:
         section = self.section.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
         flat = {name: of for name, of in section.items() if not isinstance(of, dict)}
         text = as_toml(self.base) + "\n[sweep]\n" + as_toml({"command": self.section.command} | flat)
-        return text + "".join(f"\n[sweep.{name}]\n{as_toml(of)}" for name, of in section.items() if isinstance(of, dict))
+        return text + "".join(
+            f"\n[sweep.{name}]\n{as_toml(of)}" for name, of in section.items() if isinstance(of, dict)
+        )
 
     def _check_names(self) -> None:
         parts = {

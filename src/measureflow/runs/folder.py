@@ -294,6 +294,7 @@ def write(path: Path, text: str) -> None:
 
 
 def locked(path: Path) -> int:
+    """The handle of a folder that this process alone may write from now on; a sentence where another one does."""
     try:
         return _lock(path)
     except BlockingIOError:

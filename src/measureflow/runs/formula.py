@@ -49,6 +49,7 @@ class Formula:
         return {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)} - set(FUNCTIONS)
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
+        """The value, given those of its names."""
         try:
             return self._value(self.tree, values)
         except (ArithmeticError, ValueError, TypeError) as error:

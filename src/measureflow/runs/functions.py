@@ -81,7 +81,9 @@ class FunctionWork(AbstractWork):
         begun = time.perf_counter()
         found = jax.tree.map(np.asarray, program(numbers))
         seconds = (time.perf_counter() - begun) / len(chunk.cells)
-        return [self._row({name: np.asarray(of[i]) for name, of in found.items()}, seconds) for i in range(len(chunk.cells))]
+        return [
+            self._row({name: np.asarray(of[i]) for name, of in found.items()}, seconds) for i in range(len(chunk.cells))
+        ]
 
     def _alone(self, cell: Mapping[str, Any]) -> Row:
         begun = time.perf_counter()

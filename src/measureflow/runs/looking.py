@@ -55,7 +55,7 @@ def _scaled(energy: AbstractEnergy, on_sphere: bool) -> tuple[AbstractEnergy, st
     if not on_sphere or not isinstance(energy, InteractionEnergy | BilinearEnergy):
         return energy, ENERGY
     peak = energy.peak
-    known = (0 < peak) & (peak < np.inf)
+    known = (peak > 0) & (peak < np.inf)
     if checks.concrete(known) and not known:
         return energy, ENERGY
     exact = isinstance(energy, InteractionEnergy)

@@ -1,7 +1,7 @@
 """The picture of a sweep: which of its axes goes where, and what is averaged over.
 
-Values are averaged over the seed. Two axes make a map, of which one may be the time of a series; one makes a curve with a band, or
-a few curves over time; a third makes maps side by side.
+Values are averaged over the seed. Two axes make a map, of which one may be the time of a series; one makes a curve with a
+band, or a few curves over time; a third makes maps side by side.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,14 @@ from measureflow.runs.words import load, nearest
 if TYPE_CHECKING:
     from measureflow.runs.swept import Sweep
 
-SYMBOLS = {"beta": "β", "gamma": "γ", "dim": "dimension d", "n": "number of tokens n", "time": "time t", "noise": "temperature"}
+SYMBOLS = {
+    "beta": "β",
+    "gamma": "γ",
+    "dim": "dimension d",
+    "n": "number of tokens n",
+    "time": "time t",
+    "noise": "temperature",
+}
 """Names of axes in pictures."""
 FEW = 6
 """Values of an axis up to which each has a curve of its own, or a map."""

@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from measureflow.runs import ledger
 from measureflow.runs.cells import AbstractWork, Chunk

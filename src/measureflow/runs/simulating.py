@@ -66,7 +66,11 @@ def parts_of(config: Simulation) -> tuple[AbstractFlow, Look]:
 
 def series_of(config: Simulation, look: Look, start: AbstractMeasure) -> tuple[Series, ...]:
     """What is watched along a simulation: what suits its measure, what every run watches, and what was asked for."""
-    watched = (*MEASURES.choose(config).series(look), *SERIES.values(), *(load(WATCHES[name].make)() for name in config.series))
+    watched = (
+        *MEASURES.choose(config).series(look),
+        *SERIES.values(),
+        *(load(WATCHES[name].make)() for name in config.series),
+    )
     return tuple(one for one in watched if one.where(start))
 
 

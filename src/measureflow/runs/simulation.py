@@ -201,7 +201,7 @@ class Simulation(Settings):
                 not self.from_file
                 and "own coordinates" in v.LAWS[self.init].traits
                 and (self.dim < self.n or self.space not in ("sphere", "euclidean")),
-                f"`init` {self.init} gives each token a coordinate of its own: `space` sphere or euclidean, and `dim` at least `n`",
+                f"`init` {self.init} gives each token its own coordinate: `space` sphere or euclidean, and `dim` at least `n`",
             ),
             (self.project and not self.from_file, "`project` is for tokens of a file; a law is on its space already"),
         ]

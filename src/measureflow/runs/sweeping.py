@@ -71,8 +71,8 @@ def sweep(
 
     `what` is a sweep file, the settings of a `command` by name, or a function of the axes by name, which gives a number, several
     by name, or a `Flow`. `axes` has the values of each axis of a grid by name, or the sections `grid`, `zip`, `random` and
-    `derived` of a sweep file. What was computed is in the folder `path`: the same call goes on after an interruption, and with more
-    values computes those alone. With `retry` cells that failed are computed again. More than `MANY` cells need `yes`.
+    `derived` of a sweep file. What was computed is in the folder `path`: the same call goes on after an interruption, and with
+    more values computes those alone. With `retry` cells that failed are computed again. More than `MANY` cells need `yes`.
     """
     say_precision()
     design, work, folder = _understood(what, axes, path, command, keep)
@@ -93,7 +93,11 @@ def perform_sweep(
     check_size(design, yes)
     cells = list({one.key: one for one in work.asked(design)}.values())
     backend = backend or Here()
-    with contextlib.closing(Ledger.begin(path, design.section.command)) as ledger, contextlib.closing(backend), signals():
+    with (
+        contextlib.closing(Ledger.begin(path, design.section.command)) as ledger,
+        contextlib.closing(backend),
+        signals(),
+    ):
         ledger.ask(design, [one.key for one in cells])
         missing = [one for one in cells if _is_missing(ledger, one, retry)]
         progress = Progress(len(cells), len(cells) - len(missing))
@@ -111,7 +115,9 @@ def perform_sweep(
 def check_size(design: Design, yes: bool) -> None:
     """Refuse a sweep that is larger than anyone means by accident."""
     if len(design) > MANY and not yes:
-        raise InputError(f"The design has {len(design)} cells, more than {MANY}: add `--yes` (`yes=True`) if that is meant.")
+        raise InputError(
+            f"The design has {len(design)} cells, more than {MANY}: add `--yes` (`yes=True`) if that is meant."
+        )
 
 
 def _is_missing(ledger: Ledger, one: Asked, retry: bool) -> bool:

@@ -16,13 +16,12 @@ from jaxtyping import Array, Float
 from measureflow import fields as f
 from measureflow.energies import GradientFlow
 from measureflow.fields import AbstractField, ensembles
-from measureflow.measures.matrices import Matrix, Multiple
+from measureflow.measures.matrices import Matrix, Multiple, full
 from measureflow.runs.files import numbers_in
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import ATTENTIONS, ENERGIES, ENSEMBLES, FRAMES, MASKS, NORMS, SCHEDULES
 from measureflow.runs.words import load
-
 
 
 class Head(NamedTuple):
@@ -129,7 +128,7 @@ def wandering(
 ) -> AbstractField:
     """Weights that follow an Ornstein-Uhlenbeck path around their start, constant on a tenth of the period."""
     grid = period / pieces * jnp.arange(_turns(pieces * time, period), dtype=float)
-    centre = jnp.stack([jnp.stack([head.A, head.V]) for head in turns(0)])
+    centre = jnp.stack([jnp.stack(full((head.A, head.V))) for head in turns(0)])
     key = jax.random.fold_in(jax.random.key(seed), 0)
     path = ensembles.ornstein_uhlenbeck(key, centre, grid, rate=1 / period, spread=jnp.abs(centre).mean())
     return f.Schedule([together([Head(A, V) for A, V in now]) for now in path], grid[1:])

@@ -1,5 +1,6 @@
 """The unit sphere, where layer normalisation puts the tokens."""
 
+import functools
 from typing import final
 
 import equinox as eqx
@@ -79,5 +80,5 @@ class Sphere(AbstractSpace):
 
 
 def _inner(x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
-    """The inner product, of few coordinates term by term: in a batch of points a sum over two of them costs as much as the field."""
-    return sum(x[i] * y[i] for i in range(len(x))) if len(x) <= FEW else jnp.vdot(x, y)
+    """The inner product, of few coordinates term by term: in a batch a sum over two of them costs as much as the field."""
+    return functools.reduce(jnp.add, [x[i] * y[i] for i in range(len(x))]) if len(x) <= FEW else jnp.vdot(x, y)

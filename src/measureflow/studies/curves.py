@@ -50,7 +50,7 @@ def meeting(settings: dict[str, Any], axes: dict[str, np.ndarray]) -> Law | None
 
 
 def critical(settings: dict[str, Any], axes: dict[str, np.ndarray]) -> Law | None:
-    """The exponent `1 / (1 - rho)` of `beta = gamma log n` above which a layer leaves tokens of overlap rho alone (context:25)."""
+    """The exponent `1 / (1 - rho)` of `beta = gamma log n` above which a layer leaves tokens alone (context:25)."""
     from measureflow.runs.laws import OVERLAP
 
     if set(axes) != {"gamma", "n"} or settings["init"] != "equiangular":
