@@ -243,7 +243,7 @@ def test_rows_come_back_from_the_ledger_to_the_same_bits(swept):
     [
         ({}, {"bta": [1.0]}, "`bta` is not an option of the command .did you mean 'beta'"),
         ({"bta": 1.0}, {"seed": [1]}, "`bta` is not an option"),
-        ({}, {"out": ["a"]}, "`out` says where to write"),
+        ({}, {"out": ["a"]}, "`out` says where or by whom"),
         ({}, {"beta": ["warm"]}, "`beta`"),
         ({}, {"seed": range(30_000)}, "30000 cells, more than 20000: add `--yes`"),
     ],

@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     except InputError as error:
         return complain(*error.sentences)
     except RuntimeError as error:
-        if type(error).__name__ != "StorageError":  # its module needs zarr, which most commands do not
+        if type(error).__name__ not in ("StorageError", "PeerError"):  # their modules need what most commands do not
             raise
         complain(str(error))
         return 1

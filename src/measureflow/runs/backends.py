@@ -166,7 +166,7 @@ class Dask(AbstractPool):
         self._stack = contextlib.ExitStack()
         if address is None:
             count = workers or cores()
-            share = _environment(max(1, cores() // count))
+            share = environment(max(1, cores() // count))
             cluster = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0", env=share)
             address = self._stack.enter_context(cluster)
         try:
@@ -254,10 +254,10 @@ def cores() -> int:
 
 def _loky(workers: int, threads: int) -> Any:
     loky = _load("loky", "processes")
-    return loky.ProcessPoolExecutor(workers, env=_environment(threads), context=loky.backend.get_context("loky"))
+    return loky.ProcessPoolExecutor(workers, env=environment(threads), context=loky.backend.get_context("loky"))
 
 
-def _environment(threads: int) -> dict[str, str]:
+def environment(threads: int) -> dict[str, str]:
     """The variables that give a worker its share of the cores; XLA reads the last two."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC")
     return dict.fromkeys(names, str(threads))

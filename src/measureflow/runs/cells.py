@@ -22,8 +22,6 @@ from measureflow.runs.row import Row
 from measureflow.runs.settings import InputError, Settings
 from measureflow.runs.words import nearest
 
-ASIDE = ("out", "force", "movie")
-"""Settings that say where to write and not what to compute."""
 PROGRAMS = 4
 """Compiled programs that a process keeps at hand."""
 
@@ -94,8 +92,9 @@ class CommandWork(AbstractWork):
     def asked(self, design: Design) -> list[Asked]:
         """Every cell is read like a configuration file; one that contradicts itself has a problem."""
         found = self.command
-        options = set(found.schema({}).model_fields)
-        _check_options(design, options)
+        schema = found.schema({})
+        options = set(schema.model_fields)
+        _check_options(design, options, (*schema.aside, "movie"))
         cells = [self._asked(found, design.base, cell, options) for cell in design.cells()]
         if all(one.problem for one in cells):
             raise InputError(*cells[0].problem.split("\n"))
@@ -107,7 +106,7 @@ class CommandWork(AbstractWork):
             settings = found.settings(words)
         except InputError as error:
             return Asked(key_of(self.name, words), cell, words, {}, str(error))
-        plain = {name: value for name, value in settings.model_dump().items() if name not in ASIDE}
+        plain = {name: value for name, value in settings.model_dump().items() if name not in (*settings.aside, "movie")}
         files = {file: _digest(file, Path(file).stat().st_mtime_ns) for file in settings.inputs()}
         return Asked(key_of(self.name, plain | {"files": files} if files else plain), cell, words, plain)
 
@@ -203,12 +202,12 @@ def _digest(file: str, changed: int) -> str:
     return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def _check_options(design: Design, options: set[str]) -> None:
+def _check_options(design: Design, options: set[str], aside: tuple[str, ...]) -> None:
     """Refuse a name that is neither an option nor used by a formula."""
     used = {name for formula in design.formulas.values() for name in formula.names}
     for name in design.names:
-        if name in ASIDE:
-            raise InputError(f"`{name}` says where to write and cannot be swept.")
+        if name in aside:
+            raise InputError(f"`{name}` says where or by whom a run is done, and cannot be swept.")
         if name not in options and name not in used:
             raise InputError(f"`{name}` is not an option of the command{nearest(name, sorted(options))}.")
 

@@ -299,7 +299,7 @@ def _settings(run: Run) -> dict[str, str]:
     """What was asked of a run, as texts; a recorded flow has its fingerprint."""
     if run.command.name == "record":
         return {"command": "record", "measure": run.word_name, "fingerprint": run.info["fingerprint"]}
-    asked = run.config.model_dump(exclude={"out", "force", "movie"})
+    asked = run.config.model_dump(exclude={*run.config.aside, "movie"})
     return {"command": run.command.name} | {name: _text(value) for name, value in asked.items()}
 
 

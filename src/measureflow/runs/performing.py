@@ -162,7 +162,7 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
 @contextlib.contextmanager
 def _compiling_ahead(job: Job) -> Iterator[None]:
     """Compile what the error estimate needs while legs are computed, by an estimate over no time at all, which takes no step."""
-    if not job.verify:
+    if not (job.verify and job.ahead):
         yield
         return
     start = job.flow.start, np.asarray(job.flow.times)[0], native.pulse(), job.frames_per_leg

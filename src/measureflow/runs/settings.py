@@ -35,6 +35,9 @@ class Settings(BaseModel):
     looked_at: ClassVar[tuple[str, ...]] = ()
     """Numbers that are looked at on the host, so that cells of a sweep which differ in them are not computed side by side."""
 
+    aside: ClassVar[tuple[str, ...]] = ("out", "force")
+    """Options that say where and by whom a run is done, and not what is computed."""
+
     use: str | None = Field(
         None, description="Python file that adds words of its own: attentions, measures, diagnostics"
     )
@@ -77,7 +80,7 @@ class Settings(BaseModel):
 
     def to_toml(self) -> str:
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
-        return self.toml_of((self.model_fields_set | set(self.shown)) - {"out", "force"})
+        return self.toml_of((self.model_fields_set | set(self.shown)) - set(self.aside))
 
     def toml_of(self, names: set[str]) -> str:
         """Some settings as lines of a TOML file."""
