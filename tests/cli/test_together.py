@@ -1,4 +1,4 @@
-"""One simulation over several real processes on loopback: the same numbers, written once; peers that are missing or die are told."""
+"""One simulation over several real processes on loopback: the same numbers, written once; peers that die are told."""
 
 import os
 import signal

@@ -46,6 +46,9 @@ class Together(AbstractFlow[Measure]):
 
     flow: Flow[Measure]
 
+    def __init__(self, flow: Flow[Measure]):
+        self.flow = flow
+
     @property
     def field(self) -> AbstractField:
         """The field of the flow."""
