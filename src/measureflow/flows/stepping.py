@@ -165,13 +165,14 @@ def none(mu: Any, count: int) -> Any:
 
 def put(rates: Any, i: Any, k: Any) -> Any:
     """Tangents with one of them replaced."""
-    return jax.tree.map(lambda all_, new: jax.lax.dynamic_update_index_in_dim(all_, new, i, 0), rates, k)
+    return jax.tree.map(lambda all_, new: all_.at[i].set(new), rates, k)
 
 
 def plus(mu: Any, weights: Float[Array, " s"], rates: Any) -> Any:
-    """A measure moved along a combination of tangents, summed one by one: in a batch a product of matrices costs as much as the
-    field."""
-    return jax.tree.map(lambda leaf, k: leaf + sum(weights[i] * k[i] for i in range(len(weights))), mu, rates)
+    """A measure moved along a combination of tangents."""
+    if len(weights) == 1:  # in a batch a product of matrices costs as much as the field
+        return jax.tree.map(lambda leaf, k: leaf + weights[0] * k[0], mu, rates)
+    return jax.tree.map(lambda leaf, k: leaf + jnp.tensordot(weights, k, axes=1), mu, rates)
 
 
 def largest(tree: Any) -> Float[Array, ""]:
