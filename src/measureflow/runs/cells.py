@@ -19,7 +19,7 @@ from typing import Any
 from measureflow.runs.commands import AbstractCommand, command
 from measureflow.runs.design import Cell, Design
 from measureflow.runs.row import Row
-from measureflow.runs.settings import InputError, Settings
+from measureflow.runs.settings import InputError, Settings, read
 from measureflow.runs.words import nearest
 
 PROGRAMS = 4
@@ -91,19 +91,18 @@ class CommandWork(AbstractWork):
 
     def asked(self, design: Design) -> list[Asked]:
         """Every cell is read like a configuration file; one that contradicts itself has a problem."""
-        found = self.command
-        schema = found.schema({})
+        schema = self.command.schema({})
         options = set(schema.model_fields)
         _check_options(design, options, (*schema.aside, "movie"))
-        cells = [self._asked(found, design.base, cell, options) for cell in design.cells()]
+        cells = [self._asked(schema, design.base, cell, options) for cell in design.cells()]
         if all(one.problem for one in cells):
             raise InputError(*cells[0].problem.split("\n"))
         return cells
 
-    def _asked(self, found: AbstractCommand, base: Mapping[str, Any], cell: Cell, options: set[str]) -> Asked:
+    def _asked(self, schema: type[Settings], base: Mapping[str, Any], cell: Cell, options: set[str]) -> Asked:
         words = {**base, **{name: value for name, value in cell.items() if name in options}}
         try:
-            settings = found.settings(words)
+            settings = read(schema, words)
         except InputError as error:
             return Asked(key_of(self.name, words), cell, words, {}, str(error))
         plain = {name: value for name, value in settings.model_dump().items() if name not in (*settings.aside, "movie")}

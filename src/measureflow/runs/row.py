@@ -1,7 +1,7 @@
 """A row of the table of a sweep: what came out of one cell."""
 
 import base64
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,9 @@ class Row:
 
     def kept(self) -> dict[str, Any]:
         """The row as plain values; arrays as their bytes, so that they come back to the same bits."""
-        plain = asdict(self)
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("times", "series")}
         if self.times is None:
-            return {name: value for name, value in plain.items() if name not in ("times", "series")}
+            return plain
         packed = {name: _packed(values) for name, values in self.series.items()}
         return plain | {"times": _packed(self.times), "series": packed}
 
