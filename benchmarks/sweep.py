@@ -2,9 +2,9 @@
 
     python benchmarks/sweep.py [float32]
 
-Ninety betas by some seeds, 32 tokens on the circle, RK4 steps of 0.1 and 200 frames of the share of pairs that have met, in float64.
-The sweep is the one of the command line: drawing, stepping, watching and the ledger; the first batch, which compiles, is not
-counted. Loops are timed on a sample of the cells and scaled up. With `float32` it is a sweep of the function of the loop.
+Ninety betas by some seeds, 32 tokens on the circle, RK4 steps of 0.1 and 200 frames of the share of pairs that have met, in
+float64. The sweep is the one of the command line: drawing, stepping, watching and the ledger; the first batch, which compiles, is
+not counted. Loops are timed on a sample of the cells and scaled up. With `float32` it is a sweep of the function of the loop.
 """
 
 import os
@@ -176,9 +176,8 @@ def main():
     if "float32" in sys.argv:
         with tempfile.TemporaryDirectory() as home:
             taken, spent = of_function(Path(home))
-        print(
-            f"sweep of the function: {taken:.1f} s ({loop / taken:.1f} x), {spent:.1f} s of processors ({loop_spent / spent:.1f} x)"
-        )
+        ratios = f"{loop / taken:.1f} and {loop_spent / spent:.1f} x"
+        print(f"sweep of the function: {taken:.1f} s, {spent:.1f} s of processors; {ratios}")
         return
     program, rows, spent = batch()
     print(

@@ -10,7 +10,7 @@ import pytest
 import measureflow as mf
 from measureflow.cli import main
 from measureflow.plotting.sweeps import Axis, mean_and_half
-from measureflow.runs import Design
+from measureflow.runs import Design, InputError
 from measureflow.runs.comparison import agreement
 from measureflow.theory import equiangular
 
@@ -178,3 +178,15 @@ def test_a_repeated_run_says_how_far_it_agrees_and_which_versions_differ(tmp_pat
     assert "The data are the same to the bit. Versions that differ: jax 0.1 then," in said
     short = mf.runs.run("simulate", out=str(tmp_path / "short"), beta=1.0, **{**words, "frames": 2})
     assert "not comparable" in str(agreement(one, short))
+
+
+def test_words_have_a_curve_each_and_too_many_axes_are_refused(tmp_path):
+    def value(x, kind, y=0.0, z=0.0):
+        return float(x) + (kind == "b") + float(y) + float(z)
+
+    two = mf.runs.sweep(value, {"x": [1.0, 2.0], "kind": ["a", "b"]}, tmp_path / "two").plot().axes[0]
+    means = {line.get_label(): line.get_ydata().tolist() for line in two.get_lines() if line.get_gid() == "mean"}
+    assert means == {"kind = a": [1.0, 2.0], "kind = b": [2.0, 3.0]}
+    many = {"x": list(range(7)), "kind": ["a"], "y": list(range(7)), "z": list(range(7))}
+    with pytest.raises(InputError, match=r"this sweep has x, kind, y, z. Take a part of"):
+        mf.runs.sweep(value, many, tmp_path / "many").plot()

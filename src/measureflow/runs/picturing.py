@@ -40,16 +40,13 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
     dims = [str(dim) for dim in values.dims if dim != SEEDS]
     law = theory if theory is not None else _law(sweep, dims)
     axes = {dim: Axis(SYMBOLS.get(dim, dim), values[dim].values) for dim in dims if _numeric(values[dim])}
-    title = f"{sweep.title}{_means(values)}"
-    told = [dim for dim in dims if dim not in axes or (len(dims) > 1 and dim != "time" and values.sizes[dim] <= FEW)]
-    match [dim for dim in dims if dim not in told[-1:]] if len(dims) > 2 or len(told) < len(dims) else dims:
-        case [x] if x in axes:
-            split = [dim for dim in dims if dim != x]
+    split, title = _split(values, dims), f"{sweep.title}{_means(values)}"
+    match [dim for dim in dims if dim not in split]:
+        case [x] if len(split) < 2:
             bands = [Band(name, _samples(part, x, seeds)) for name, part in _parts(values, split)]
             return bands_figure(axes[x], bands, label, title, law)
-        case [x, y] if x in axes and y in axes:
+        case [x, y] if len(split) < 2:
             x, y = ("time", x) if y == "time" else (x, y)
-            split = [dim for dim in dims if dim not in (x, y)]
             mean = values.mean(seeds, skipna=True) if seeds else values
             maps = {name: part.transpose(x, y).values for name, part in _parts(mean, split)}
             return maps_figure(axes[x], axes[y], maps, label, title, law)
@@ -57,6 +54,13 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
         f"A picture has up to two axes of numbers, and one of at most {FEW} values beside; this sweep has "
         f"{', '.join(dims)}. Take a part of `open_sweep(path).to_xarray()` and draw that."
     )
+
+
+def _split(values: Any, dims: list[str]) -> list[str]:
+    """Axes whose values have a curve or a map each: those of words, else a short one where there are two beside it, or time."""
+    words = [dim for dim in dims if not _numeric(values[dim])]
+    short = [dim for dim in dims if dim != "time" and values.sizes[dim] <= FEW]
+    return words or (short[-1:] if len(dims) > 2 or (len(dims) == 2 and "time" in dims) else [])
 
 
 def _values(sweep: "Sweep", show: str | None) -> Any:

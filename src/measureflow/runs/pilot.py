@@ -1,15 +1,13 @@
-"""How long a sweep will take, by a pilot: a few of its programs are compiled and one batch of each is computed, and not kept."""
+"""How long a sweep will take, by a pilot: up to three of its programs are compiled and a chunk of each computed, and not kept."""
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from measureflow.runs import ledger
+from measureflow.runs.backends import cores
 from measureflow.runs.cells import AbstractWork, Chunk
 from measureflow.runs.design import Design
-
-PROGRAMS = 3
-"""Programs that a pilot tries: the first, the last and one between."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,11 @@ def _programs(work: AbstractWork, chunks: list[Chunk]) -> list[Chunk]:
 
 
 def _timed(work: AbstractWork, chunk: Chunk) -> tuple[float, float]:
-    """Seconds to compile, and seconds for a cell when that is done."""
+    """Seconds to compile, and seconds for a cell when that is done; batches are computed on all cores at once."""
     begun = time.perf_counter()
     work.rows(chunk)
     first = time.perf_counter() - begun
     begun = time.perf_counter()
     work.rows(chunk)
     again = time.perf_counter() - begun
-    return max(first - again, 0.0), again / len(chunk.cells)
+    return max(first - again, 0.0), again / len(chunk.cells) / (cores() if chunk.names else 1)
