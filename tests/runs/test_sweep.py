@@ -62,7 +62,7 @@ def test_the_table_has_every_setting_and_result_and_xarray_opens_it(swept):
     table = swept.table
     assert len(table) == 6
     settings = command("simulate").settings({**BASE, "beta": 0.5, "seed": 0})
-    assert set(type(settings).model_fields) - {"out", "force", "movie"} <= set(table.columns)
+    assert set(type(settings).model_fields) - {*settings.aside, "movie"} <= set(table.columns)
     assert {"final_energy", "final_order", "final_clusters", "final_met", "outcome", "ok", "error", "seconds"} <= set(
         table
     )

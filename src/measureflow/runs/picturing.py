@@ -44,7 +44,7 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
     match [dim for dim in dims if dim not in split]:
         case [x] if len(split) < 2:
             bands = [Band(name, _samples(part, x, seeds)) for name, part in _parts(values, split)]
-            return bands_figure(axes[x], bands, label, title, law)
+            return bands_figure(axes[x], bands, label, f"{title}{', with 95% bands' if seeds else ''}", law)
         case [x, y] if len(split) < 2:
             x, y = ("time", x) if y == "time" else (x, y)
             mean = values.mean(seeds, skipna=True) if seeds else values

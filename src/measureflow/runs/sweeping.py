@@ -158,8 +158,9 @@ def _understood(
     if callable(what):
         from measureflow.runs.functions import FunctionWork
 
-        design = Design.of(axes or {}, command="function", keep=keep)
-        return design, FunctionWork(what, keep), Path(path or Path(HOME, getattr(what, "__name__", "function")))
+        name = str(getattr(what, "__name__", "function")).strip("<>")
+        design = Design.of(axes or {}, command="function", keep=keep, title=f"{name} over {', '.join(axes or ())}")
+        return design, FunctionWork(what, keep), Path(path or Path(HOME, name))
     if isinstance(what, str | Path):
         design = Design.read(what)
         return design, work_of(design, folder := folder_of(what, path)), folder
