@@ -47,6 +47,37 @@ MUTANTS = [
     Mutant("flows/solvers.py", "return 1 - 1 / TIGHTER", "return TIGHTER", "tests/flows/test_flow.py"),
     Mutant("flows/flow.py", "difference / gain + moved", "difference / gain", "tests/flows/test_flow.py"),
     Mutant("flows/flow.py", "return error + _distance(", "return error + 0 * _distance(", "tests/flows/test_flow.py"),
+    # Sweeps: what is drawn, what is known, what is told.
+    Mutant(
+        "diagnostics/order.py",
+        "max(n * (n - 1), 1)\n\n\ndef _scores",
+        "max(n * n, 1)\n\n\ndef _scores",
+        "tests/diagnostics/test_order.py",
+    ),
+    Mutant(
+        "diagnostics/order.py",
+        "total @ total - jnp.sum(mu.points**2)",
+        "total @ total",
+        "tests/diagnostics/test_order.py",
+    ),
+    Mutant("spaces/sphere.py", "y[i] for i in range(len(x))]", "y[i] for i in range(len(x) - 1)]", "tests/spaces"),
+    Mutant(
+        "runs/laws.py",
+        "(1 - OVERLAP + n * OVERLAP) ** 0.5 - a",
+        "(1 + n * OVERLAP) ** 0.5 - a",
+        "tests/diagnostics/test_order.py",
+    ),
+    Mutant(
+        "runs/design.py",
+        "[asked.seed, zlib.crc32(name.encode())]",
+        "[asked.seed, len(words)]",
+        "tests/runs/test_design.py",
+    ),
+    Mutant("runs/cells.py", "float(value).hex() if", "repr(value) if", "tests/runs/test_sweep.py"),
+    Mutant("runs/batching.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
+    Mutant("runs/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
+    Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),
+    Mutant("studies/curves.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
     # Attention.
     Mutant(
         "fields/attention.py", HARDMAX, HARDMAX.replace("n.T,", "n,"), "negative-key-query-contracts-hardmax-to-zero"

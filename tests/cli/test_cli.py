@@ -151,7 +151,7 @@ def test_a_run_is_pictured_again_from_its_folder_and_run_again(in_empty_folder, 
     assert Path("one/figure.pdf").read_bytes().startswith(b"%PDF")
     assert Path("one/movie.gif").is_file()
     assert main(["rerun", "one", "--out", "two"]) == 0
-    assert "The frames are the same to the bit." in capsys.readouterr().out
+    assert "The data are the same to the bit. All versions are those of the first run." in capsys.readouterr().out
     assert main(["resume", "one"]) == 0
     assert "Reached t = 1." in capsys.readouterr().out
     assert "`format` must be one of" in complaint(capsys, "plot", "one", "--format", "gif")

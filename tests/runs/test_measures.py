@@ -161,7 +161,7 @@ def _around(grid, values, top):
 
 
 SAME_LAW = [("gaussian", "gaussian"), ("mixture", "clusters"), ("mixture", "gaussian"), *(
-    (kind, law) for kind in ("circle", "cells", "sphere") for law in LAWS
+    (kind, law) for kind in ("circle", "cells", "sphere") for law in LAWS if "own coordinates" not in LAWS[law].traits
 )]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import sys
 COMMANDS = {
     "simulate": "move tokens under attention; save data, table and picture",
     "train": "train attention heads as a measure flow, and certify what came out",
+    "sweep": "simulate or train over grids, lists and draws of settings; one table, one picture, nothing twice",
     "interpolate": "map several measures to their targets by one schedule of weights; save it all, with the movie",
     "inspect": "look at a pretrained transformer through the same objects: clusters, slopes, heads, verdicts",
     "smooth": "how fast a graph network loses the features of your graph, and what keeps them",
@@ -48,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     except InputError as error:
         return complain(*error.sentences)
     except RuntimeError as error:
-        if type(error).__name__ != "StorageError":  # its module needs zarr, which most commands do not
+        if type(error).__name__ not in ("StorageError", "PeerError"):  # their modules need what most commands do not
             raise
         complain(str(error))
         return 1

@@ -1,5 +1,6 @@
-"""`measureflow plot RUN`: the table and pictures of a run, from its folder alone."""
+"""`measureflow plot RUN`: the table and pictures of a run or a sweep, from its folder alone."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -10,10 +11,11 @@ from measureflow.cli.showing import report
 
 
 class Plot(Words):
-    """Print the table of runs and draw their pictures again, from their folders alone; also of runs that are under way."""
+    """Print the table of runs and sweeps and draw their pictures again, from their folders alone; also of those under way."""
 
-    runs: tuple[str, ...] = positional("RUN", "run folders")
-    movie: bool = Field(False, description="also write movie.gif")
+    runs: tuple[str, ...] = positional("RUN", "folders of runs or sweeps")
+    movie: bool = Field(False, description="also write movie.gif; of runs")
+    show: str | None = Field(None, description="the series or final value that the picture of a sweep shows")
     format: Literal["png", "pdf", "svg"] = Field("png", description="format of the picture")
 
 
@@ -23,8 +25,14 @@ def main(argv: list[str]) -> int:
     prepare_jax()
     from rich.console import Console
 
+    from measureflow.cli.sweep import report as report_sweep
+    from measureflow.runs.ledger import is_sweep
     from measureflow.runs.reading import open
+    from measureflow.runs.swept import Sweep, open_sweep
 
-    for run in [open(path) for path in words.runs]:
-        report(Console(), run, format=words.format, moving=words.movie)
+    for found in [open_sweep(path) if is_sweep(Path(path)) else open(path) for path in words.runs]:
+        if isinstance(found, Sweep):
+            report_sweep(Console(), found, format=words.format, show=words.show)
+        else:
+            report(Console(), found, format=words.format, moving=words.movie)
     return 0

@@ -1,6 +1,8 @@
 """`measureflow rerun RUN`: run again what was asked for, and say whether the same came out."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, FiniteFloat
 
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import Words, parse, positional
@@ -9,18 +11,22 @@ from measureflow.cli.showing import say, shown
 
 
 class Rerun(Words):
-    """Run again, in a new folder, what a run was asked for, and compare: exit code 1 if the frames differ."""
+    """Run again, in a new folder, what a run was asked for, and say whether the data agree to the bit or to which tolerance, and
+    which versions differ: exit code 1 if the data differ by more than `tolerance`."""
 
     run: tuple[str, ...] = positional("RUN", "run folder")
+    tolerance: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        0.0, description="difference of the data up to which they count as the same; 0 asks for the same bits"
+    )
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
 
 
 def main(argv: list[str]) -> int:
-    """Parse, run, report, and compare the frames bit by bit."""
+    """Parse, run, report, and compare all data bit by bit."""
     words = parse(Rerun, argv, "measureflow rerun")
     path = one(words.run)
     prepare_jax()
-    from measureflow.runs.comparison import difference
+    from measureflow.runs.comparison import agreement
     from measureflow.runs.reading import Run, open
     from measureflow.runs.running import rerun
 
@@ -31,6 +37,6 @@ def main(argv: list[str]) -> int:
         return made[0]
 
     shown(work)
-    off = difference(open(path), made[0])
-    say("The frames are the same to the bit." if off == 0 else f"The frames differ by up to {off:.3g}.")
-    return 0 if off == 0 else 1
+    found = agreement(open(path), made[0])
+    say(str(found))
+    return 0 if found.difference <= words.tolerance else 1

@@ -56,7 +56,7 @@ class Bar:
             return ""
         pace = (reached - was) / (now - then)
         left = (total - reached) / pace if pace > 0 else float("inf")
-        rate = f"{after} steps, {(after - before) / (now - then):.3g}/s, {_duration(left)} left"
+        rate = f"{after} steps, {(after - before) / (now - then):.3g}/s, {duration(left)} left"
         return rate if left < LONG else f"{rate}: try --merge, --solver stiff, less --time"
 
 
@@ -92,10 +92,11 @@ def _left(job: "Job", state: "State") -> list[str]:
     """How long the rest will take at the pace so far, where frames tell no steps."""
     if state.frames < 2 or state.seconds < PATIENCE or (state.pulse is not None and state.pulse.steps):
         return []
-    return [f"{_duration(state.seconds / state.frames * (job.frames - state.frames))} left"]
+    return [f"{duration(state.seconds / state.frames * (job.frames - state.frames))} left"]
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds for people."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

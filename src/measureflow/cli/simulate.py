@@ -14,10 +14,44 @@ def main(argv: list[str]) -> int:
 
 
 def main_of(name: str, argv: list[str]) -> int:
-    """The same for any command that makes a run."""
+    """The same for any command that makes a run; several processes each do their part of it."""
     settings: Any = parse_run(command(name), argv)
+    if getattr(settings, "processes", 1) > 1:
+        return _launched(name, argv, settings)
     prepare_jax()
+    if getattr(settings, "coordinator", None) is not None and not _joined(name, settings):
+        return 0
     from measureflow.runs.running import run_settings
 
     asked = {name: getattr(settings, name, False) for name in ("movie", "explain")}
     return shown(lambda watch: run_settings(name, settings, watch), moving=asked["movie"], explain=asked["explain"])
+
+
+def _launched(name: str, argv: list[str], settings: Any) -> int:
+    """Start the processes of this machine, and end when they have."""
+    from measureflow.runs.together import launch
+
+    return launch([*name.split(), *without(argv, "--processes")], settings.processes)
+
+
+def _joined(name: str, settings: Any) -> bool:
+    """Meet the other processes; whether this one is the first, which watches and saves. The others compute along here."""
+    from measureflow.runs.together import along, join, together
+
+    join(settings.coordinator, settings.process_id, settings.num_processes)
+    if settings.process_id == 0:
+        return True
+    along(together(command(name).job(settings)))
+    return False
+
+
+def without(argv: list[str], option: str) -> list[str]:
+    """Words without an option and its value."""
+    kept: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif not word.startswith(f"{option}="):
+            kept.append(word)
+    return kept

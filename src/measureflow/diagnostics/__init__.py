@@ -20,6 +20,8 @@ from measureflow.diagnostics.joining import Linkage as Linkage
 from measureflow.diagnostics.joining import Mergers as Mergers
 from measureflow.diagnostics.joining import heights as heights
 from measureflow.diagnostics.joining import mergers as mergers
+from measureflow.diagnostics.order import mean_overlap as mean_overlap
+from measureflow.diagnostics.order import met as met
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
 from measureflow.diagnostics.renyi import Centres as Centres

@@ -2,11 +2,12 @@
 
 Given a tolerance, two tokens belong together when a chain of tokens leads from one to the other in hops of at most the
 tolerance, measured inside the space (single linkage). Without one, clusters are the groups that stand out from the cloud at
-its own scale, and a token may be in none. These functions look at numbers on the host; they are not meant to be traced.
+its own scale, and a token may be in none. These functions look at numbers on the host; but for `extent` they are not meant to
+be traced.
 """
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from measureflow import checks
 from measureflow.diagnostics.dendrogram import persistent
 from measureflow.diagnostics.joining import partitions
 from measureflow.flows import Trajectory
@@ -78,13 +80,16 @@ def labels(mu: AbstractCloud, tolerance: float | None = None, *, size: float = 0
 
 def extent(mu: AbstractCloud) -> float:
     """How far out tokens are, but for a tenth of them, which may be outliers; on a sphere its radius."""
-    return _extent(np.asarray(mu.points), mu.space)
+    return _extent(mu.points, mu.space)
 
 
-def _extent(points: np.ndarray, space: AbstractSpace) -> float:
+def _extent(points: Any, space: AbstractSpace) -> Any:
     if isinstance(space, Sphere):
         return 1.0
-    unit = float(np.abs(points).max()) or 1.0
+    if not checks.concrete(points):
+        unit = jnp.where(points.any(), jnp.abs(points).max(), 1.0)
+        return unit * jnp.quantile(jnp.linalg.norm(points / unit, axis=1), BULK)
+    unit = float(np.abs(points := np.asarray(points)).max()) or 1.0
     return float(unit * np.quantile(np.linalg.norm(points / unit, axis=1), BULK))
 
 

@@ -49,6 +49,13 @@ from measureflow.plotting.run import run_figure as run_figure
 from measureflow.plotting.settling import settlement_figure as settlement_figure
 from measureflow.plotting.smoothing import Fading as Fading
 from measureflow.plotting.smoothing import smoothing_figure as smoothing_figure
+from measureflow.plotting.sweeps import Axis as Axis
+from measureflow.plotting.sweeps import Band as Band
+from measureflow.plotting.sweeps import Law as Law
+from measureflow.plotting.sweeps import bands_figure as bands_figure
+from measureflow.plotting.sweeps import draw_bands as draw_bands
+from measureflow.plotting.sweeps import draw_map as draw_map
+from measureflow.plotting.sweeps import maps_figure as maps_figure
 from measureflow.plotting.tables import draw_counts as draw_counts
 from measureflow.plotting.tables import draw_table as draw_table
 from measureflow.plotting.tokens import draw_tokens as draw_tokens

@@ -1,5 +1,9 @@
 from . import vocabulary as vocabulary
+from .backends import Dask as Dask
+from .backends import Processes as Processes
+from .backends import Slurm as Slurm
 from .comparison import compare as compare
+from .design import Design as Design
 from .desk import load as load
 from .measures import AbstractMeasureWord as AbstractMeasureWord
 from .performing import perform as perform
@@ -15,5 +19,8 @@ from .running import run as run
 from .series import Series as Series
 from .settings import InputError as InputError
 from .simulation import Simulation as Simulation
+from .sweeping import sweep as sweep
+from .swept import Sweep as Sweep
+from .swept import open_sweep as open_sweep
 from .words import Option as Option
 from .words import Word as Word

@@ -17,6 +17,29 @@ if TYPE_CHECKING:
     from measureflow.runs.series import Series, Watched
     from measureflow.runs.simulation import Simulation
 
+
+def met() -> "Series":
+    """The share of pairs that have met, as a series."""
+    from measureflow.diagnostics import met as share
+    from measureflow.runs.series import Series
+
+    return Series("met", share, "pairs that have met", ".4g", where=_is_cloud)
+
+
+def overlap() -> "Series":
+    """The mean overlap of tokens, as a series."""
+    from measureflow.diagnostics import mean_overlap
+    from measureflow.runs.series import Series
+
+    return Series("overlap", mean_overlap, "mean overlap", ".4g", where=_is_cloud)
+
+
+def _is_cloud(mu: Any) -> bool:
+    from measureflow.measures import AbstractCloud
+
+    return isinstance(mu, AbstractCloud)
+
+
 MOST_SIZES = 12
 """Sizes of clusters that a table names."""
 
@@ -49,12 +72,11 @@ class AbstractTokens(AbstractMeasureWord):
 
     def series(self, look: Look) -> "tuple[Series, ...]":
         """Energy or size, number of clusters and length of the mean; of the directions where radii are free."""
+        from equinox import Partial
+
         from measureflow.diagnostics import labels, order_parameter
         from measureflow.runs.series import Series
         from measureflow.spaces import Euclidean
-
-        def turned(mu: "AbstractCloud") -> "AbstractCloud":
-            return directions(mu) if look.directions else mu
 
         def grows(mu: "AbstractCloud") -> bool:
             return isinstance(mu.space, Euclidean) and not look.directions
@@ -62,13 +84,13 @@ class AbstractTokens(AbstractMeasureWord):
         def count(mu: "AbstractCloud", t: float) -> int:
             return int(labels(seen(mu, look, t), look.tolerance, size=look.extent).max()) + 1
 
-        energy, alone = look.energy, look.energy is None
+        alone = look.energy is None
         return (
-            *(() if energy is None else (Series("energy", lambda mu: energy(turned(mu)), look.label),)),
+            *(() if alone else (Series("energy", Partial(_energy, look.energy, look.directions), look.label),)),
             Series("size", size, "root mean square norm", ".4g", drawn=alone, where=grows),
             Series(
                 "order",
-                lambda mu: order_parameter(turned(mu)),
+                Partial(_of_directions, order_parameter) if look.directions else order_parameter,
                 "order parameter",
                 ".4g",
                 drawn=alone,
@@ -110,6 +132,14 @@ class AbstractTokens(AbstractMeasureWord):
 
         clouds = Clouds(run)
         movie(file, clouds, labels=clouds.clusters.labels, letter=clouds.letter)
+
+
+def _energy(energy: Any, by_directions: bool, mu: "AbstractCloud") -> "Array":
+    return energy(directions(mu) if by_directions else mu)
+
+
+def _of_directions(of: Any, mu: "AbstractCloud") -> "Array":
+    return of(directions(mu))
 
 
 class Clouds:

@@ -6,6 +6,7 @@ One table, from which run folders are read, resumed, pictured and compared, what
 import abc
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,8 +14,11 @@ from measureflow.runs.settings import InputError, Settings, read
 from measureflow.runs.words import load
 
 if TYPE_CHECKING:
+    from measureflow.flows import AbstractFlow
     from measureflow.runs.job import Job
+    from measureflow.runs.measures.base import Look
     from measureflow.runs.reading import Run
+    from measureflow.runs.series import Series
     from measureflow.wording import Note
 
 
@@ -32,6 +36,17 @@ class AbstractCommand(abc.ABC):
     @abc.abstractmethod
     def job(self, settings: Any) -> "Job":
         """The job that settings describe."""
+
+    def parts(self, settings: Any) -> "tuple[AbstractFlow, tuple[Series, ...], Look]":
+        """The flow that settings describe, what is watched along it and how it is looked at, where numbers may be traced.
+
+        A command that cannot tell does its cells of a sweep one by one.
+        """
+        raise TypeError(f"`{self.name}` is not described from traced numbers.")
+
+    def watched(self, job: "Job", extent: float) -> "tuple[Series, ...]":
+        """What is watched along a cell of a batch whose first is a job, given the size of its cloud at the start."""
+        return job.series
 
     def rows(self, run: "Run") -> "Iterator[tuple[str, str]]":
         """Rows of the table beyond those that all runs have: those of the measure unless the command has its own."""
@@ -89,6 +104,16 @@ class Simulate(AbstractCommand):
     def job(self, settings: Any) -> "Job":
         """A simulation."""
         return load("measureflow.runs.simulating:job_of")(settings)
+
+    def parts(self, settings: Any) -> "tuple[AbstractFlow, tuple[Series, ...], Look]":
+        """Those of a simulation."""
+        flow, look = load("measureflow.runs.simulating:parts_of")(settings)
+        return flow, load("measureflow.runs.simulating:series_of")(settings, look, flow.start), look
+
+    def watched(self, job: "Job", extent: float) -> "tuple[Series, ...]":
+        """Clusters are seen at the scale of the cloud."""
+        look = replace(job.look, extent=extent)
+        return load("measureflow.runs.simulating:series_of")(job.settings, look, job.flow.start)
 
 
 class Record(AbstractCommand):

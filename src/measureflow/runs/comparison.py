@@ -150,12 +150,58 @@ def _caption(kinds: tuple[str, ...]) -> str:
     return ".   ".join(names[kind] for kind in kinds) + "."
 
 
-def difference(one: Run, other: Run) -> float:
-    """The largest difference between the frames of two runs of one kind; infinite if they have not the same ones."""
-    if not _same_shape(one, other) or not np.array_equal(one.times, other.times):
+@dataclass(frozen=True)
+class Agreement:
+    """How far the data of a run that was repeated agree with the first: the largest difference, what it is relative to the
+    largest number, and the versions that differ, as (name, then, now)."""
+
+    difference: float
+    relative: float
+    versions: tuple[tuple[str, str, str], ...]
+
+    @property
+    def to_the_bit(self) -> bool:
+        """Whether all data are the same."""
+        return self.difference == 0
+
+    def __str__(self) -> str:
+        if self.to_the_bit:
+            said = "The data are the same to the bit."
+        elif np.isfinite(self.difference):
+            said = f"The data agree to {self.difference:.3g}, which is {self.relative:.2g} of the largest number."
+        else:
+            said = "The data are not comparable: times, frames or kinds of measures differ."
+        if not self.versions:
+            return f"{said} All versions are those of the first run."
+        return f"{said} Versions that differ: {', '.join(f'{name} {was} then, {now} now' for name, was, now in self.versions)}."
+
+
+def agreement(one: Run, other: Run) -> Agreement:
+    """How far a run and its repetition agree, over every stored array and series, and which versions differ."""
+    then, now = (_made_with(run) for run in (one, other))
+    versions = tuple(
+        (name, then.get(name, "none"), now.get(name, "none")) for name in then | now if then.get(name) != now.get(name)
+    )
+    names = [str(name) for name in one.data.variables]
+    same = set(names) == {str(name) for name in other.data.variables}
+    if not same or any(one.data[name].shape != other.data[name].shape for name in names):
+        return Agreement(float("inf"), float("inf"), versions)
+    pairs = [(np.asarray(one.data[name].values, float), np.asarray(other.data[name].values, float)) for name in names]
+    apart = max((_apart_at_most(a, b) for a, b in pairs), default=0.0)
+    size = max((np.abs(a[np.isfinite(a)]).max(initial=0.0) for a, _ in pairs), default=0.0)
+    return Agreement(apart, apart / size if size else apart, versions)
+
+
+def _apart_at_most(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two arrays; infinite if one has a number where the other has none."""
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return float("inf")
-    gaps = (np.abs(one.data[name].values - other.data[name].values).max() for name in one.word.dimensions)
-    return float(max(gaps))
+    return float(np.abs(a - b)[np.isfinite(a)].max(initial=0.0))
+
+
+def _made_with(run: Run) -> dict[str, str]:
+    info = run.info
+    return dict(info.get("versions", {})) | {name: str(info.get(name)) for name in ("engine", "precision", "device")}
 
 
 def common(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -253,7 +299,7 @@ def _settings(run: Run) -> dict[str, str]:
     """What was asked of a run, as texts; a recorded flow has its fingerprint."""
     if run.command.name == "record":
         return {"command": "record", "measure": run.word_name, "fingerprint": run.info["fingerprint"]}
-    asked = run.config.model_dump(exclude={"out", "force", "movie"})
+    asked = run.config.model_dump(exclude={*run.config.aside, "movie"})
     return {"command": run.command.name} | {name: _text(value) for name, value in asked.items()}
 
 

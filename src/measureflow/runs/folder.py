@@ -84,7 +84,7 @@ class RunFolder:
     @staticmethod
     def reopen(path: Path, frames_per_leg: int) -> "RunFolder":
         """Go on writing a run that is there."""
-        return RunFolder(path, frames_per_leg, _locked(path))
+        return RunFolder(path, frames_per_leg, locked(path))
 
     def keep(self, arrays: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> None:
         """Store arrays that have no frames: weights, coordinates of a grid, what came out beside; replaced if there."""
@@ -156,7 +156,7 @@ def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = (
     """The folder that is asked for, empty and locked: a new one named after the command unless given."""
     if out is None:
         path = _next(Path("runs", command.replace(" ", "-")))
-        return path, _locked(path)
+        return path, locked(path)
     path = Path(out)
     with _speaking("out"):
         if path.exists() or path.is_symlink():
@@ -164,7 +164,7 @@ def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = (
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise InputError(f"`out`: {out!r} cannot be written.")
-        lock = _locked(path)
+        lock = locked(path)
         if force:
             _clear(path)
         if any(path.iterdir()):  # another process was faster
@@ -295,7 +295,8 @@ def write(path: Path, text: str) -> None:
     _sync_folder(path.parent)
 
 
-def _locked(path: Path) -> int:
+def locked(path: Path) -> int:
+    """The handle of a folder that this process alone may write from now on; a sentence where another one does."""
     try:
         return _lock(path)
     except BlockingIOError:

@@ -77,6 +77,8 @@ class Job:
     look: Look = field(default_factory=Look)
     keep: bool = True
     """Whether frames are stored, beside what is observed of them."""
+    ahead: bool = True
+    """Whether the programs of the error estimate are compiled beside the first legs."""
 
     def stop(self, state: State) -> str | None:
         """A sentence that ends the run before its last frame, if there is a reason."""

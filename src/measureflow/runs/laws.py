@@ -28,6 +28,8 @@ WAVES, RIPPLE = 8, 0.5
 """The highest degree of the law `ripples`, and a bound on how far its density is from uniform, relatively."""
 TILT = 0.5
 """How much denser the law `tilted` is at the pole than at the equator, relatively."""
+OVERLAP = 0.5
+"""The overlap of every two tokens of the law `equiangular`."""
 FINE = {2: 64, 3: 24}
 """Modes from which tokens of the law `ripples` are drawn: more than its degree needs, for cells that are small."""
 
@@ -123,6 +125,17 @@ class Tilted(AbstractLaw):
     def over_uniform(self, z: Float[Array, " m"]) -> Float[Array, " m"]:
         """The density at heights with respect to the uniform law."""
         return 1 + TILT * z
+
+
+@final
+class Equiangular(AbstractLaw):
+    """Unit vectors of which every two have the overlap rho: nothing is drawn, and each needs a coordinate of its own."""
+
+    def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
+        """The rows `a e_i + b (e_1 + ... + e_n)` with `a^2 = 1 - rho` and `2 a b + n b^2 = rho`."""
+        a = (1 - OVERLAP) ** 0.5
+        b = ((1 - OVERLAP + n * OVERLAP) ** 0.5 - a) / n
+        return jnp.pad(a * jnp.eye(n) + b, ((0, 0), (0, space.dim - n)))
 
 
 def law_of(config: Simulation) -> AbstractLaw:

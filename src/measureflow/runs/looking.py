@@ -7,8 +7,10 @@ rise, as under a mask, its label says so.
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from measureflow import checks
 from measureflow.diagnostics import extent
 from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEnergy
 from measureflow.measures import AbstractCloud, AbstractMeasure
@@ -50,14 +52,14 @@ def _energy(config: Simulation, start: AbstractMeasure) -> tuple[AbstractEnergy 
 
 def _scaled(energy: AbstractEnergy, on_sphere: bool) -> tuple[AbstractEnergy, str]:
     """The energy over its largest value where that is known, positive and finite, and its label."""
-    if (
-        not on_sphere
-        or not isinstance(energy, InteractionEnergy | BilinearEnergy)
-        or not 0 < (peak := float(energy.peak)) < np.inf
-    ):
+    if not on_sphere or not isinstance(energy, InteractionEnergy | BilinearEnergy):
+        return energy, ENERGY
+    peak = energy.peak
+    known = (peak > 0) & (peak < np.inf)
+    if checks.concrete(known) and not known:
         return energy, ENERGY
     exact = isinstance(energy, InteractionEnergy)
-    return (1 / peak) * energy, f"energy E / {'max E' if exact else 'bound'}"
+    return jnp.where(known, 1 / peak, 1.0) * energy, f"energy E / {'max E' if exact else 'bound'}"
 
 
 def _rises(config: Simulation, head: Head) -> bool:
@@ -65,10 +67,13 @@ def _rises(config: Simulation, head: Head) -> bool:
 
     Normalising, by softmax or by a norm, changes how fast a token climbs and not whether. geshkovski:25
     """
-    A, V = np.asarray(head.A), np.asarray(head.V)
-    along = config.matrices is None or (np.allclose(A, A.T) and _is_multiple(V, A))
+    along = config.matrices is None or _along(np.asarray(head.A), np.asarray(head.V))
     alone = config.mask == "none" and not config.mlp and config.schedule == "constant" and config.noise is None
     return "climbs" in ATTENTIONS.choose(config).traits and along and alone
+
+
+def _along(A: np.ndarray, V: np.ndarray) -> bool:
+    return np.allclose(A, A.T) and _is_multiple(V, A)
 
 
 def _is_multiple(one: np.ndarray, other: np.ndarray) -> bool:

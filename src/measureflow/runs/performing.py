@@ -25,6 +25,8 @@ from measureflow.runs.files import digest
 from measureflow.runs.folder import FORMAT, RunFolder, StorageError, committed, made, room, taken_back
 from measureflow.runs.job import RUNNING, Job, State
 from measureflow.runs.reading import Run
+from measureflow.runs.row import Row
+from measureflow.runs.series import watch as watch_series
 from measureflow.runs.settings import InputError
 from measureflow.sums import native
 from measureflow.sums.native.pulse import Pulse
@@ -62,7 +64,7 @@ def perform(
     run as far as it came before it is raised again; a second one skips that.
     """
     folder, state, info = _reopened(job, Path(str(out))) if resume else _begun(job, out, force)
-    with contextlib.closing(folder), _signals():
+    with contextlib.closing(folder), signals():
         if info.get("finished"):
             watch(job, state)
             return Run(folder.path)
@@ -85,6 +87,48 @@ def perform(
             _ended(job, folder, state, info, "Failed", f": {type(error).__name__}: {error}")
             raise
     return Run(folder.path)
+
+
+def reckoned(job: Job, along: bool = False) -> Row:
+    """The row of a job that is computed in memory and leaves no folder, with its traced series `along` the way if asked."""
+    begun, state, last = time.perf_counter(), State(job.flow.start), None
+    traced = tuple(one for one in job.series if not one.host)
+    times: list[np.ndarray] = []
+    seen: dict[str, list[np.ndarray]] = {one.name: [] for one in traced}
+    for path in job.flow.legs(job.frames_per_leg):
+        state.follow(path, {})
+        if len(path):
+            last = np.asarray(path.times)[-1:], jax.tree.map(lambda leaf: leaf[-1:], path.measures)
+            if along:
+                times.append(np.asarray(path.times))
+                for name, values in watch_series(traced, times[-1], path.measures).items():
+                    seen[name].append(values)
+        if state.ok and (reason := job.stop(state)) is not None:
+            state.outcome, state.ok = reason, False
+        if not state.ok:
+            break
+    if last is not None:
+        state.series = {name: float(column[-1]) for name, column in job.watch(*last).items()}
+        if job.verify and state.ok:
+            error = job.flow.error(state.mu, state.time, room=job.frames_per_leg)
+            state.stats |= {} if error is None else {"error": float(error)}
+        job.finish(state)
+    whole = {name: np.concatenate(parts) for name, parts in seen.items()} if times else {}
+    return _row(state, time.perf_counter() - begun, np.concatenate(times) if times else None, whole)
+
+
+def kept(job: Job, path: Path) -> Row:
+    """The row of a job whose run is kept in a folder; one that is there goes on."""
+    there = (path / "run.json").is_file()
+    run = perform(job, path, resume=there)
+    state = State(None, run.frames, float(run.times[-1]), {}, run.stats, run.outcome, run.ok)
+    state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
+    return _row(state, run.info["seconds"])
+
+
+def _row(state: State, seconds: float, times: np.ndarray | None = None, series: dict[str, Any] | None = None) -> Row:
+    plain = {name: value for name, value in state.stats.items() if isinstance(value, int | float | str | bool)}
+    return Row(state.outcome, state.ok, state.time, plain, state.series, seconds, times, series or {})
 
 
 def _ended(job: Job, folder: RunFolder, state: State, info: dict[str, Any], how: str, why: str) -> None:
@@ -118,7 +162,7 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
 @contextlib.contextmanager
 def _compiling_ahead(job: Job) -> Iterator[None]:
     """Compile what the error estimate needs while legs are computed, by an estimate over no time at all, which takes no step."""
-    if not job.verify:
+    if not (job.verify and job.ahead):
         yield
         return
     start = job.flow.start, np.asarray(job.flow.times)[0], native.pulse(), job.frames_per_leg
@@ -313,7 +357,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
+def signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a run like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -24,6 +24,26 @@ def _rounded(leaf: Any) -> Any:
     return jnp.asarray(np.asarray(leaf).astype(dtype), dtype)
 
 
+KEPT = (
+    "jax_enable_x64",
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+"""Settings of JAX that other processes of a session share: its precision, and where programs are kept."""
+
+
+def session() -> dict[str, Any]:
+    """How this process computes."""
+    return {name: getattr(jax.config, name) for name in KEPT}
+
+
+def adopt(settings: dict[str, Any]) -> None:
+    """Compute as another process does."""
+    for name, value in settings.items():
+        jax.config.update(name, value)
+
+
 def say_precision() -> None:
     """Warn, once, where runs are in float32 and the command line would run in float64."""
     if not jax.config.read("jax_enable_x64"):

@@ -38,6 +38,18 @@ def record(
     With `resume` an interrupted recording goes on to the same bits; a folder of another flow is refused, and one that is not
     there yet is begun. `series` are watched beside those that suit the measure.
     """
+    job = job_for(flow, series, title, frames_per_leg, verify)
+    return perform(job, path, force=force, resume=resume and (Path(path) / "run.json").is_file(), watch=watch)
+
+
+def job_for(
+    flow: AbstractFlow,
+    series: Iterable[Series] = (),
+    title: str = "",
+    frames_per_leg: int = 8,
+    verify: bool = True,
+) -> Job:
+    """The job of a flow: what suits its measure is watched, and `series` beside."""
     if flow.keeping.events is not None:
         raise InputError(
             "`events` are not recorded: take them from `evolve` or `flow.run()`, and record the flow without them."
@@ -46,7 +58,7 @@ def record(
     word_name, word = word_of(flow.start)
     look = look_at(flow.start)
     watched = (*word.series(look), *SERIES.values(), *series)
-    job = Job(
+    return Job(
         flow=flow,
         word=word,
         word_name=word_name,
@@ -57,7 +69,6 @@ def record(
         look=look,
         keep=keep,
     )
-    return perform(job, path, force=force, resume=resume and (Path(path) / "run.json").is_file(), watch=watch)
 
 
 def _with_frames(flow: AbstractFlow) -> AbstractFlow:

@@ -19,7 +19,12 @@ def run(name: str, watch: Watch = lambda *_: None, **words: Any) -> Run:
 def run_settings(name: str, settings: Any, watch: Watch = lambda *_: None) -> Run:
     """Run a command with settings that were read before."""
     say_precision()
-    return perform(command(name).job(settings), settings.out, force=settings.force, watch=watch)
+    job = command(name).job(settings)
+    if getattr(settings, "coordinator", None) is not None:
+        from measureflow.runs.together import together
+
+        job = together(job)
+    return perform(job, settings.out, force=settings.force, watch=watch)
 
 
 def resume(path: str | Path, watch: Watch = lambda *_: None) -> Run:

@@ -32,6 +32,12 @@ class Settings(BaseModel):
     shown: ClassVar[tuple[str, ...]] = ()
     """Options that a run folder names even if they have their usual values."""
 
+    looked_at: ClassVar[tuple[str, ...]] = ()
+    """Numbers that are looked at on the host, so that cells of a sweep which differ in them are not computed side by side."""
+
+    aside: ClassVar[tuple[str, ...]] = ("out", "force")
+    """Options that say where and by whom a run is done, and not what is computed."""
+
     use: str | None = Field(
         None, description="Python file that adds words of its own: attentions, measures, diagnostics"
     )
@@ -74,7 +80,7 @@ class Settings(BaseModel):
 
     def to_toml(self) -> str:
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
-        return self.toml_of((self.model_fields_set | set(self.shown)) - {"out", "force"})
+        return self.toml_of((self.model_fields_set | set(self.shown)) - set(self.aside))
 
     def toml_of(self, names: set[str]) -> str:
         """Some settings as lines of a TOML file."""
@@ -139,5 +145,7 @@ def _word(value: Any) -> str:
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         case tuple() | list():
             return f"[{', '.join(map(_word, value))}]"
+        case dict():
+            return "{ " + ", ".join(f"{name} = {_word(part)}" for name, part in value.items()) + " }"
         case _:
             return repr(value)

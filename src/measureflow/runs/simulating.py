@@ -4,18 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from measureflow import sums
+from measureflow import checks, sums
 from measureflow.fields import MomentClosure, SinkhornAttention
 from measureflow.flows import AbstractFlow, Flow, Layers
 from measureflow.measures import AbstractCloud, AbstractMeasure
 from measureflow.runs import sizes
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.looking import look_of
+from measureflow.runs.measures.base import Look
 from measureflow.runs.precise import in_float64
+from measureflow.runs.series import Series
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
-from measureflow.runs.vocabulary import MEASURES, NOISES, SERIES, SOLVERS
+from measureflow.runs.vocabulary import MEASURES, NOISES, SERIES, SOLVERS, WATCHES
 from measureflow.runs.weights import field_of
+from measureflow.runs.words import load
 
 
 class SimulationJob(Job):
@@ -31,12 +34,8 @@ class SimulationJob(Job):
 def job_of(config: Simulation) -> SimulationJob:
     """The job that a configuration describes; what is wrong with it is said before anything is written."""
     sizes.check(config)
-    word = MEASURES.choose(config)
     try:
-        start = in_float64(lambda: word.start(config))
-        _check_directions(config, start)
-        field, look = in_float64(lambda: field_of(config, start.space.dim)), look_of(config, start)
-        flow = _flow(config, MomentClosure(field) if config.closure else field, start)
+        flow, look = parts_of(config)
     except InputError:
         raise
     except (ValueError, TypeError) as error:
@@ -44,10 +43,10 @@ def job_of(config: Simulation) -> SimulationJob:
         raise InputError(f"{error}{hint}") from None
     return SimulationJob(
         flow=flow,
-        word=word,
+        word=MEASURES.choose(config),
         word_name=config.measure,
-        series=tuple(one for one in (*word.series(look), *SERIES.values()) if one.where(start)),
-        title=_title(config, start),
+        series=series_of(config, look, flow.start),
+        title=_title(config, flow.start),
         frames_per_leg=config.frames_per_leg,
         command="simulate",
         settings=config,
@@ -57,9 +56,27 @@ def job_of(config: Simulation) -> SimulationJob:
     )
 
 
+def parts_of(config: Simulation) -> tuple[AbstractFlow, Look]:
+    """The flow of a configuration and how it is looked at; numbers of the configuration may be traced."""
+    start = in_float64(lambda: MEASURES.choose(config).start(config))
+    _check_directions(config, start)
+    field, look = in_float64(lambda: field_of(config, start.space.dim)), look_of(config, start)
+    return _flow(config, MomentClosure(field) if config.closure else field, start), look
+
+
+def series_of(config: Simulation, look: Look, start: AbstractMeasure) -> tuple[Series, ...]:
+    """What is watched along a simulation: what suits its measure, what every run watches, and what was asked for."""
+    watched = (
+        *MEASURES.choose(config).series(look),
+        *SERIES.values(),
+        *(load(WATCHES[name].make)() for name in config.series),
+    )
+    return tuple(one for one in watched if one.where(start))
+
+
 def _check_directions(config: Simulation, start: AbstractMeasure) -> None:
     """Refuse tokens at the origin, where a norm has no direction to keep."""
-    if config.norm != "none" and isinstance(start, AbstractCloud):
+    if config.norm != "none" and isinstance(start, AbstractCloud) and checks.concrete(start):
         zero = np.flatnonzero(~np.asarray(start.points).any(axis=1))
         if len(zero):
             raise InputError(f"`norm` {config.norm} needs directions, and token {zero[0]} is zero, which has none.")

@@ -30,6 +30,9 @@ class Simulation(Settings):
     """Simulate tokens under attention and keep the result: data, table and picture."""
 
     shown: ClassVar[tuple[str, ...]] = ("beta", "time", "seed")
+    looked_at: ClassVar[tuple[str, ...]] = ("tolerance", "frames_per_leg", "rtol")
+
+    aside: ClassVar[tuple[str, ...]] = ("out", "force", "processes", "coordinator", "process_id", "num_processes")
 
     n: PositiveInt = Field(512, description="number of tokens")
     dim: PositiveInt = Field(3, description="ambient coordinates; the circle is the sphere with dim 2")
@@ -73,8 +76,15 @@ class Simulation(Settings):
         None,
         description="tokens closer than this share a cluster; by default clusters are what stands out from the cloud",
     )
+    series: tuple[str, ...] = Field((), description=f"what to watch beside: {', '.join(v.WATCHES)}")
     verify: bool = Field(True, description="run again with other steps, and less resolution, to estimate the error")
     movie: bool = Field(False, description="also write movie.gif")
+    processes: PositiveInt = Field(1, description="processes of this machine that share the tokens")
+    coordinator: str | None = Field(
+        None, description="address HOST:PORT at which the processes of several machines meet: that of process 0"
+    )
+    process_id: NonNegativeInt | None = Field(None, description="which of those processes this is")
+    num_processes: PositiveInt | None = Field(None, description="how many there are")
 
     if TYPE_CHECKING:
 
@@ -96,6 +106,11 @@ class Simulation(Settings):
     @classmethod
     def _word(cls, word: str, info: Any) -> str:
         return next(table for table in v.TABLES if table.option == info.field_name).check(word)
+
+    @field_validator("series")
+    @classmethod
+    def _watches(cls, series: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(v.WATCHES.check(word) for word in series)
 
     @field_validator("init")
     @classmethod
@@ -157,7 +172,7 @@ class Simulation(Settings):
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
         sizes = set() if self.from_file or not self.has("tokens") else {"n", "dim"}
         asked = self.model_fields_set | sizes | set(self.shown)
-        left_out = {"out", "force"} | ({"beta"} if self.matrices is not None else set())
+        left_out = set(self.aside) | ({"beta"} if self.matrices is not None else set())
         return self.toml_of(asked - left_out)
 
     def has(self, trait: str) -> bool:
@@ -167,7 +182,14 @@ class Simulation(Settings):
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
         misplaced = [(True, sentence) for table in v.TABLES for sentence in table.misplaced(self)]
-        return [*misplaced, *self._space_rules(), *self._field_rules(), *self._solver_rules(), *self._measure_rules()]
+        return [
+            *misplaced,
+            *self._space_rules(),
+            *self._field_rules(),
+            *self._solver_rules(),
+            *self._measure_rules(),
+            *self._process_rules(),
+        ]
 
     def _space_rules(self) -> list[tuple[bool, str]]:
         given = self.model_fields_set
@@ -189,6 +211,12 @@ class Simulation(Settings):
             (
                 not self.from_file and "spherical" in v.LAWS[self.init].traits and self.space != "sphere",
                 f"`init` {self.init} is a law on spheres: `space` sphere",
+            ),
+            (
+                not self.from_file
+                and "own coordinates" in v.LAWS[self.init].traits
+                and (self.dim < self.n or self.space not in ("sphere", "euclidean")),
+                f"`init` {self.init} gives each token its own coordinate: `space` sphere or euclidean, and `dim` at least `n`",
             ),
             (self.project and not self.from_file, "`project` is for tokens of a file; a law is on its space already"),
         ]
@@ -255,6 +283,32 @@ class Simulation(Settings):
             (
                 self.merge is not None and (self.noise is not None or self.has("ordered") or bool(self.layers)),
                 "`merge` needs a continuous flow in which tokens that have met see the same: drop `noise`, `mask` and `layers`",
+            ),
+        ]
+
+    def _process_rules(self) -> list[tuple[bool, str]]:
+        """What belongs together where several processes share a run."""
+        given = [getattr(self, name) is not None for name in ("coordinator", "process_id", "num_processes")]
+        several = self.processes > 1 or self.coordinator is not None
+        return [
+            (
+                any(given) and not all(given),
+                "`coordinator`, `process_id` and `num_processes` go together: give all three in every process",
+            ),
+            (all(given) and self.processes > 1, "`processes` starts them here and `coordinator` joins them: give one"),
+            (
+                self.process_id is not None
+                and self.num_processes is not None
+                and self.process_id >= self.num_processes,
+                f"`process_id` counts from 0, so it is below `num_processes`; got {self.process_id} of {self.num_processes}",
+            ),
+            (
+                several and bool(self.layers or self.merge or self.mask != "none" or not self.has("tokens")),
+                "`processes` share the tokens of a continuous flow: drop `layers`, `merge`, `mask` and `measure`",
+            ),
+            (
+                several and not self.from_file and self.n % (self.num_processes or self.processes) != 0,
+                f"`n` must be a multiple of the {self.num_processes or self.processes} processes; got {self.n}",
             ),
         ]
 

@@ -222,13 +222,27 @@ LAWS = Table(
         "clusters": Word("equal blobs around drawn centres", "measureflow.runs.laws:Blobs"),
         "ripples": Word("nearly uniform on the circle or sphere", "measureflow.runs.laws:Ripples", traits=("round",)),
         "tilted": Word("denser at one pole of a sphere", "measureflow.runs.laws:Tilted", traits=("spherical",)),
+        "equiangular": Word(
+            "unit vectors with the overlap 1/2, at least as many coordinates as tokens",
+            "measureflow.runs.laws:Equiangular",
+            traits=("own coordinates",),
+        ),
     },
 )
-"""`round`: a law on the circle or the usual sphere alone; `spherical`: on spheres."""
+"""`round`: a law on the circle or the usual sphere alone; `spherical`: on spheres; `own coordinates`: each token needs one."""
 
 MEASURES = Table("measure", measures.found())
 SERIES = Table("series", {})
 """Diagnostics of one's own, which every run watches where they make sense: a `Series` by its name."""
+
+WATCHES = Table(
+    "series",
+    {
+        "met": Word("the share of pairs of tokens with an overlap above 0.999", "measureflow.runs.clouds:met"),
+        "overlap": Word("the mean overlap of two tokens", "measureflow.runs.clouds:overlap"),
+    },
+)
+"""What a run watches beside if it is asked to: each makes a `Series`."""
 
 TABLES = (ATTENTIONS, SPACES, MEASURES, ENSEMBLES, MASKS, NORMS, SCHEDULES, FRAMES, ENERGIES, SOLVERS, NOISES)
 """The tables of simulations whose options take one of their words; `init` also takes a file."""

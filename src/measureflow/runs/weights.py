@@ -16,13 +16,12 @@ from jaxtyping import Array, Float
 from measureflow import fields as f
 from measureflow.energies import GradientFlow
 from measureflow.fields import AbstractField, ensembles
+from measureflow.measures.matrices import Matrix, Multiple, full
 from measureflow.runs.files import numbers_in
 from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import ATTENTIONS, ENERGIES, ENSEMBLES, FRAMES, MASKS, NORMS, SCHEDULES
 from measureflow.runs.words import load
-
-Matrix = Float[Array, "d d"]
 
 
 class Head(NamedTuple):
@@ -86,7 +85,7 @@ def _head(config: Simulation, head: Head) -> AbstractField:
 def _drawn(config: Simulation, dim: int, turn: int) -> Heads:
     """The heads of one turn: fixed for the identity, otherwise drawn from the ensemble."""
     if not config.has("drawn"):
-        return [Head(jnp.asarray(config.beta * np.eye(dim), float), jnp.asarray(np.eye(dim), float))]
+        return [Head(Multiple(jnp.asarray(config.beta, float), dim), Multiple(jnp.asarray(1.0, float), dim))]
     draw = load(ENSEMBLES.choose(config).make)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), turn + 1), 2 * config.heads)
     return [Head(config.beta * draw(a, dim), draw(v, dim)) for a, v in zip(keys[::2], keys[1::2], strict=True)]
@@ -129,7 +128,7 @@ def wandering(
 ) -> AbstractField:
     """Weights that follow an Ornstein-Uhlenbeck path around their start, constant on a tenth of the period."""
     grid = period / pieces * jnp.arange(_turns(pieces * time, period), dtype=float)
-    centre = jnp.stack([jnp.stack([head.A, head.V]) for head in turns(0)])
+    centre = jnp.stack([jnp.stack(full((head.A, head.V))) for head in turns(0)])
     key = jax.random.fold_in(jax.random.key(seed), 0)
     path = ensembles.ornstein_uhlenbeck(key, centre, grid, rate=1 / period, spread=jnp.abs(centre).mean())
     return f.Schedule([together([Head(A, V) for A, V in now]) for now in path], grid[1:])

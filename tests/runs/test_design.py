@@ -1,0 +1,132 @@
+"""Which cells a sweep has: grids, rows that go together, draws and formulas, in files and from Python."""
+
+import math
+
+import numpy as np
+import pytest
+
+from measureflow.runs import Design, InputError
+from measureflow.runs.formula import Formula
+
+
+def cells(axes, **base):
+    return list(Design.of(axes, base).cells())
+
+
+def test_a_grid_has_every_combination_and_the_last_axis_runs_fastest():
+    assert cells({"beta": [1.0, 2.0], "seed": [0, 1]}) == [
+        {"beta": 1.0, "seed": 0}, {"beta": 1.0, "seed": 1}, {"beta": 2.0, "seed": 0}, {"beta": 2.0, "seed": 1},
+    ]  # fmt: skip
+
+
+def test_rows_of_a_zip_go_together_and_multiply_the_grid():
+    found = cells({"grid": {"seed": [0, 1]}, "zip": {"n": [4, 8], "time": [1.0, 2.0]}})
+    assert [(one["n"], one["time"], one["seed"]) for one in found] == [
+        (4, 1.0, 0),
+        (4, 1.0, 1),
+        (8, 2.0, 0),
+        (8, 2.0, 1),
+    ]
+
+
+def test_ranges_have_both_ends_and_round_numbers():
+    found = [one["beta"] for one in cells({"beta": {"from": 0.1, "to": 0.5, "count": 5}})]
+    assert found == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert [one["n"] for one in cells({"n": {"from": 2, "to": 5}})] == [2, 3, 4, 5]
+    assert [one["x"] for one in cells({"x": {"from": 0.0, "to": 0.3, "step": 0.1}})] == [0.0, 0.1, 0.2, 0.3]
+    logs = [one["x"] for one in cells({"x": {"from": 0.01, "to": 100.0, "count": 5, "scale": "log"}})]
+    assert logs == [0.01, 0.1, 1.0, 10.0, 100.0]
+
+
+def test_draws_lie_in_their_ranges_and_more_rows_or_names_leave_the_others():
+    drawn = {
+        "beta": {"from": 1.0, "to": 3.0},
+        "noise": {"from": 1e-4, "to": 1.0, "scale": "log"},
+        "n": {"from": 2, "to": 9},
+    }
+    few, many = (cells({"random": {"count": count, "seed": 7, **drawn}}) for count in (50, 400))
+    assert many[:50] == few
+    alone = cells({"random": {"count": 50, "seed": 7, "beta": drawn["beta"]}})
+    assert [one["beta"] for one in alone] == [one["beta"] for one in few]
+    beta, noise, n = (np.array([one[name] for one in many]) for name in drawn)
+    # Means of 400 uniform draws scatter by 2/sqrt(12)/20 = 0.03 and, in logarithms, by 9.2/sqrt(12)/20 = 0.13.
+    assert abs(beta.mean() - 2) < 0.12
+    assert abs(np.log(noise).mean() - math.log(1e-2)) < 0.55
+    assert set(n.tolist()) == set(range(2, 10))
+    assert cells({"random": {"count": 50, "seed": 8, **drawn}}) != few
+
+
+def test_formulas_see_the_cell_and_the_base_and_nothing_else():
+    found = cells({"grid": {"gamma": [2.0]}, "derived": {"beta": "gamma * log(n)", "dim": "n + 1"}}, n=7)
+    assert found == [{"gamma": 2.0, "beta": 2 * math.log(7), "dim": 8}]
+    assert Formula("x", "-2 ** 2 + max(7 % 4, 7 // 4) / 2")({}) == -4 + 3 / 2
+    for text in ("__import__('os')", "n.real", "[n]", "n if n else 1", "'a' * 3", "log(x=1)", "lambda: 1"):
+        with pytest.raises(InputError, match=r"may have numbers, names"):
+            Formula("x", text)({"n": 1})
+    with pytest.raises(InputError, match=r"is no formula"):
+        Formula("x", "2 *")
+    with pytest.raises(InputError, match=r"'gama' has no value here .did you mean 'gamma'"):
+        Formula("x", "gama")({"gamma": 1.0})
+    with pytest.raises(InputError, match=r"has no value here: .*division by zero"):
+        Formula("x", "1 / n")({"n": 0})
+    with pytest.raises(InputError, match=r"too large"):
+        Formula("x", "10 ** 10 ** 10")({})
+
+
+def test_a_design_is_read_back_from_its_own_text(tmp_path):
+    axes = {
+        "grid": {"beta": {"from": 0.1, "to": 0.5, "count": 5}, "attention": ["softmax", "l2"], "verify": [True, False]},
+        "zip": {"n": [4, 8], "time": [1.0, 2.5]},
+        "random": {"count": 3, "seed": 5, "noise": {"from": 0.1, "to": 1.0}},
+        "derived": {"dim": "n + 1"},
+    }
+    design = Design.of(axes, {"frames": 3, "series": ["met"]}, command="simulate", title='of "it"', keep="series")
+    (tmp_path / "sweep.toml").write_text(design.to_toml())
+    again = Design.read(tmp_path / "sweep.toml")
+    assert list(again.cells()) == list(design.cells())
+    assert len(again) == len(list(again.cells())) == 5 * 2 * 2 * 2 * 3
+    assert (again.base, again.section) == (design.base, design.section)
+
+
+@pytest.mark.parametrize(
+    ("axes", "sentence"),
+    [
+        ({}, "Nothing varies"),
+        ({"beta": []}, "`sweep.grid.beta` is empty"),
+        ({"beta": 3.0}, "`sweep.grid.beta` takes a list of values or a range"),
+        ({"beta": [1.0, 1.0]}, "has 1.0 twice"),
+        ({"beta": {"from": 0.0, "to": 1.0}}, "give it a `count` or a `step`"),
+        ({"beta": {"from": 1.0, "to": 0.0, "count": 2}}, "below `from`"),
+        ({"beta": {"from": 0.0, "to": 1.0, "count": 3, "scale": "log"}}, "begins above zero"),
+        ({"beta": {"from": 0.0, "to": 1.0, "count": 3, "step": 0.1}}, "give one of them"),
+        ({"beta": {"from": 0.0, "too": 1.0}}, "`sweep.grid.beta` takes a list of values or a range"),
+        ({"zip": {"a": [1], "b": [1, 2]}}, "one length; got 1 for `a`, 2 for `b`"),
+        ({"random": {"beta": {"from": 0.0, "to": 1.0}}}, "needs `count`"),
+        ({"random": {"count": 3}}, "draws nothing"),
+        ({"random": {"count": 3, "beta": 1.0}}, "`sweep.random.beta` takes a list"),
+        ({"grid": {"x": [1]}, "zip": {"x": [1]}}, "`x` is in `.sweep.grid.` and in `.sweep.zip.`"),
+    ],
+)
+def test_bad_designs_get_a_sentence(axes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Design.of(axes)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("n = 3", "has no section `.sweep.`"),
+        ("n = ", "is not a TOML file"),
+        ("[sweep]\ngird = 3\n", "`sweep.gird` is no part of a sweep; known are command, title"),
+        (
+            "[sweep]\nkeep = 'all'\n[sweep.grid]\nbeta = [1.0]",
+            "`sweep.keep` must be one of final, series, runs; got 'all'",
+        ),
+    ],
+)
+def test_bad_files_get_a_sentence(tmp_path, text, sentence):
+    (tmp_path / "sweep.toml").write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        Design.read(tmp_path / "sweep.toml")
+    with pytest.raises(InputError, match=r"Cannot read"):
+        Design.read(tmp_path / "nowhere.toml")
