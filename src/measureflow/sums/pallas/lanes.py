@@ -1,0 +1,216 @@
+"""Kernel sums of few coordinates on a card, in float32 or float64: queries by lanes of sources, in registers.
+
+A program is one warp. It keeps some queries; each of its 32 lanes takes every 32nd source and adds what all queries see of
+it, so a coordinate that is loaded once serves every query. Lanes are added only at the end of a chunk, and chunks to the
+total: no sum runs over more than some hundred terms. Sources are kept coordinate by coordinate, so that lanes read side by
+side.
+
+Exponents are shifted by a bound on the scores where these spread little, else by the largest one, for which the program walks
+over all sources once more. Weights enter the exponents; where they are equal they cost nothing.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from measureflow.sums.native import constants
+from measureflow.sums.pallas.card import LOG2E, batched, compiled, filled, fma, power_of_two, up
+
+LANES, CHUNK = 32, 2**14
+SPAN = {"float32": constants.SPAN_FLOAT32, "float64": constants.SPAN_FLOAT64}
+"""Scores that spread farther are shifted by the largest."""
+LEAST = -1020.0
+"""The smallest power of two in float64 that is not zero here."""
+
+
+class Tile(NamedTuple):
+    """Queries of a program, and how many lots of 32 sources are written out one after the other."""
+
+    queries: int
+    unrolled: int
+
+
+ATTEND = {"float32": Tile(8, 16), "float64": Tile(8, 4)}
+"""The fastest on an H200 among some forty."""
+AVERAGE = {"float32": Tile(8, 4), "float64": Tile(4, 2)}
+COLUMNS = {"float32": 12, "float64": 12}
+"""Values that a program sums at once: each takes a register for every query and lane."""
+
+
+def attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    """Log masses and tilted means; arrays may have leading axes."""
+    return batched(lambda *x: _attend(interpret, *x), (2, 2, 1))(a, y, w)
+
+
+def average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) -> Array:
+    """The sums `sum_j e^{<a_i, y_j> + b_i + w_j} z_j`; arrays may have leading axes."""
+    return batched(lambda *x: _average(interpret, *x), (2, 1, 2, 1, 2))(a, b, y, w, z)
+
+
+def _tile(tiles: dict[str, Tile], n: int, dtype) -> Tile:
+    """The tile for a precision, with no more sources at once than there are."""
+    queries, unrolled = tiles[dtype.name]
+    return Tile(queries, min(unrolled, -(-n // LANES)))
+
+
+def _walk(n: int, unrolled: int, add, zero, sums: int):
+    """The sums over all sources of `add(weighted, first, state)`, where the lanes begin at source `first`.
+
+    Only the last lot, which may be filled up with sources without weight, must look at weights.
+    """
+    lot = LANES * unrolled
+    steps, chunk = n // lot, max(1, CHUNK // lot)
+
+    def step(j, state):
+        for u in range(unrolled):
+            state = add(False, j * lot + u * LANES, state)
+        return state
+
+    def gather(totals, state):
+        return tuple(total + part.sum(1) for total, part in zip(totals, state, strict=True))
+
+    def walk(k, totals):
+        return gather(totals, jax.lax.fori_loop(k * chunk, (k + 1) * chunk, step, (zero,) * sums))
+
+    totals = jax.lax.fori_loop(0, steps // chunk, walk, (zero.sum(1),) * sums)
+    state = jax.lax.fori_loop(steps // chunk * chunk, steps, step, (zero,) * sums)
+    if n % lot:
+        for u in range(-(-(n % lot) // LANES)):
+            state = add(True, steps * lot + u * LANES, state)
+    return gather(totals, state)
+
+
+def _exponential(interpret: bool, guarded: bool, s: Array) -> Array:
+    e = power_of_two(interpret, s)
+    return jnp.where(s < LEAST, jnp.zeros_like(e), e) if guarded and s.dtype == jnp.float64 else e
+
+
+def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    from jax.experimental import pallas as pl
+
+    (size, m, d), n, dtype = a.shape, y.shape[1], a.dtype
+    queries, unrolled = _tile(ATTEND, n, dtype)
+    top, low = w.max(1), w.min(1)
+    radius = jnp.sqrt(jnp.sum(y**2, 2).max(1))
+    # What only fills the last lot has no weight.
+    packed = (
+        filled(LOG2E * a.mT, queries),
+        filled(y.mT, LANES * unrolled),
+        filled(LOG2E * (w - top[:, None]), LANES * unrolled, -jnp.inf),
+        jnp.stack([LOG2E * radius, LOG2E * (top - low), top], 1),
+    )
+
+    def kernel(a_ref, y_ref, w_ref, known, log_ref, mean_ref):
+        flat = [a_ref[k] for k in range(d)]
+        a = [a_k[:, None] for a_k in flat]
+        zero = jnp.zeros((queries, LANES), dtype)
+
+        def score(weighted, first, shift):
+            s = shift + w_ref[pl.ds(first, LANES)][None] if weighted else shift
+            here = [y_ref[k, pl.ds(first, LANES)][None] for k in range(d)]
+            for a_k, y_k in zip(a, here, strict=True):
+                s = fma(interpret, a_k, y_k, s)
+            return s, here
+
+        reach = jnp.sqrt(sum(a_k**2 for a_k in flat)) * (known[0] / LOG2E)
+        close = 2 * reach.max() + known[1] < LOG2E * SPAN[dtype.name]
+
+        def highest(j, top):
+            return jnp.maximum(top, score(True, j * LANES, zero)[0])
+
+        far = jnp.where(close, 0, y_ref.shape[1] // LANES)
+        largest = jax.lax.fori_loop(0, far, highest, zero - jnp.inf).max(1)
+        shift = jnp.where(close, reach, largest)
+
+        def sums(weighted):
+            def add(last, first, state):
+                s, here = score(weighted or last, first, -shift[:, None])
+                e = _exponential(interpret, weighted or last, s)
+                return state[0] + e, *(fma(interpret, e, z, x) for z, x in zip(here, state[1:], strict=True))
+
+            return lambda: _walk(n, unrolled, add, zero, d + 1)
+
+        mass, *moment = jax.lax.cond(close & (known[1] == 0), sums(False), sums(True))
+        log_ref[...] = known[2] + shift / LOG2E + jnp.log(mass)
+        for k in range(d):
+            mean_ref[k] = moment[k] / mass
+
+    blocks = packed[0].shape[2] // queries
+    log_mass, mean = pl.pallas_call(
+        kernel,
+        grid=(size * blocks,),
+        in_specs=[
+            pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks)),
+            *(_whole(pl, x, lambda i: i // blocks) for x in packed[1:]),
+        ],
+        out_specs=[
+            pl.BlockSpec((None, queries), lambda i: (i // blocks, i % blocks)),
+            pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((size, blocks * queries), dtype),
+            jax.ShapeDtypeStruct((size, d, blocks * queries), dtype),
+        ],
+        **compiled(interpret, warps=1),
+    )(*packed)
+    return log_mass[:, :m], mean.mT[:, :m]
+
+
+def _whole(pl, x: Array, member):
+    """All of an array for one member of the batch."""
+    return pl.BlockSpec((None, *x.shape[1:]), lambda i: (member(i), *(0,) * (x.ndim - 1)))
+
+
+def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) -> Array:
+    from jax.experimental import pallas as pl
+
+    (size, m, d), (n, e), dtype = a.shape, z.shape[1:], a.dtype
+    queries, unrolled = _tile(AVERAGE, n, dtype)
+    parts = -(-e // COLUMNS[dtype.name])
+    width = -(-e // parts)
+    lot = LANES * unrolled
+    packed = (
+        filled(LOG2E * a.mT, queries),
+        filled(LOG2E * b, queries),
+        filled(y.mT, lot),
+        filled(LOG2E * w, lot, -jnp.inf),
+        filled(jnp.pad(z, ((0, 0), (0, 0), (0, parts * width - e))).mT, lot),
+    )
+
+    def kernel(a_ref, b_ref, y_ref, w_ref, z_ref, out_ref):
+        a, b = [a_ref[k][:, None] for k in range(d)], b_ref[...][:, None]
+
+        def add(_, first, state):
+            here = pl.ds(first, LANES)
+            s = b + w_ref[here][None]
+            for k in range(d):
+                s = fma(interpret, a[k], y_ref[k, here][None], s)
+            p = _exponential(interpret, True, s)
+            return tuple(fma(interpret, p, z_ref[k, here][None], x) for k, x in enumerate(state))
+
+        totals = _walk(n, unrolled, add, jnp.zeros((queries, LANES), dtype), width)
+        for k, total in enumerate(totals):
+            out_ref[k] = total
+
+    blocks = up(m, queries) // queries
+
+    def member(i):
+        return i // (blocks * parts)
+
+    out = pl.pallas_call(
+        kernel,
+        grid=(size * blocks * parts,),
+        in_specs=[
+            pl.BlockSpec((None, d, queries), lambda i: (member(i), 0, i % blocks)),
+            pl.BlockSpec((None, queries), lambda i: (member(i), i % blocks)),
+            _whole(pl, packed[2], member),
+            _whole(pl, packed[3], member),
+            pl.BlockSpec((None, width, packed[4].shape[2]), lambda i: (member(i), i // blocks % parts, 0)),
+        ],
+        out_specs=pl.BlockSpec((None, width, queries), lambda i: (member(i), i // blocks % parts, i % blocks)),
+        out_shape=jax.ShapeDtypeStruct((size, parts * width, blocks * queries), dtype),
+        **compiled(interpret, warps=1),
+    )(*packed)
+    return out.mT[:, :m, :e]
