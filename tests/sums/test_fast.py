@@ -68,7 +68,7 @@ def alone(case, tolerance, a, y, w):
     """The series without exact sums: log mass, mean, and which covectors it marks as missed."""
     if native.available():
         return series.natively(case.series, tolerance, 0, -1, a, y, w)
-    return jax.jit(series.in_jax, static_argnums=(0, 1))(case.series, tolerance, a, y, w)
+    return jax.jit(series.by_averages, static_argnums=(0, 1))(case.series, tolerance, a, y, w)
 
 
 dense = jax.jit(Dense().attend)
