@@ -22,8 +22,8 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from measureflow import checks
-from measureflow.sums import averages, native
-from measureflow.sums.base import AbstractEngine, Attended, KernelSum
+from measureflow.sums import averages, native, pallas
+from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
 from measureflow.sums.native.constants import SCORE_ROUNDINGS
@@ -81,8 +81,10 @@ class AbstractSeries(AbstractEngine):
 
     @classmethod
     def worth(cls, sum: KernelSum) -> bool:
-        """From few pairs on where the C++ kernel does them."""
-        return native.on_cpu() and sum.pairs > native.FEWEST_PAIRS
+        """From few pairs on where the C++ kernel does them, and where a card is worth its launch."""
+        if native.on_cpu():
+            return sum.pairs > native.FEWEST_PAIRS
+        return pallas.available() and sum.pairs > FEW_PAIRS
 
     def __check_init__(self):
         if not 1e-14 <= self.tolerance < 1:
@@ -221,7 +223,7 @@ class AverageKernel(NamedTuple):
         return one(*(jnp.broadcast_to(x, (*lead, *x.shape[len(lead) :])) for x in arrays))
 
     def _expanded(self, top: int, need: Array, queries, sources, u: Array) -> Array:
-        if self.interpret or jax.default_backend() == "gpu":
+        if self.interpret or pallas.available():
             return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u)
         return _expanded(self.series, top, queries, sources, u)
 

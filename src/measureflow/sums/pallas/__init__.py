@@ -15,7 +15,7 @@ from measureflow.sums import averages
 from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.costs import Cost
-from measureflow.sums.pallas import lanes, products
+from measureflow.sums.pallas import lanes, products, slopes
 from measureflow.sums.registry import register
 from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
@@ -71,7 +71,7 @@ class Pallas(AbstractEngine):
         if d > MOST.get(dtype, 0):
             return Blockwise().attend(covectors, sources, log_weights)
         if d > FEW_COORDINATES:
-            return Attended(*products.attend(self.interpret, self.tolerance, covectors, sources, log_weights))
+            return Attended(*_attend_many(slopes.Way(self.interpret, self.tolerance), covectors, sources, log_weights))
         return Attended(*_attend(self.interpret, covectors, sources, log_weights))
 
     def average(
@@ -123,3 +123,16 @@ def _attend_jvp(interpret: bool, primals, tangents):
 
 
 _attend.defjvp(_attend_jvp, symbolic_zeros=True)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _attend_many(way: slopes.Way, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    return products.attend(*way, a, y, w)
+
+
+@_attend_many.defjvp
+def _attend_many_jvp(way: slopes.Way, primals, tangents):
+    log_mass, mean = _attend_many(way, *primals)
+    a, y, w = primals
+    shift, moved = slopes.push(way, a, -log_mass, y, w, *tangents)
+    return (log_mass, mean), (shift, moved - mean * shift[:, None])

@@ -120,7 +120,7 @@ def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array
         def highest(j, top):
             return jnp.maximum(top, score(True, j * LANES, zero)[0])
 
-        far = jnp.where(close, 0, y_ref.shape[1] // LANES)
+        far = jnp.where(close, jnp.int32(0), jnp.int32(y_ref.shape[1] // LANES))
         largest = jax.lax.fori_loop(0, far, highest, zero - jnp.inf).max(1)
         shift = jnp.where(close, reach, largest)
 

@@ -7,6 +7,7 @@ stay in registers. Factors of a covector are found downwards from the highest de
 walk upwards. All numbers are float64, whatever the tokens are: the card does them at half the speed of float32.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from jaxtyping import Array
 from measureflow.sums.pallas.card import compiled, filled, up
 
 LANES = 32
-AT_ONCE = 2**27
+AT_ONCE = 2**26
 """Numbers that tables of factors and moments may have; more tokens go one block after the other."""
 GROUP = 4
 """Columns of values that a program takes along."""
@@ -71,6 +72,7 @@ def _cut(x: Array, block: int) -> Array:
     return jnp.moveaxis(cut, -2, 0)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def factors(interpret: bool, walk: Walk, top: int, degree: Array, r: Array) -> Array:
     """The factors of degrees up to `degree` for each length, scaled so that they add up to one; what is above is undefined."""
     from jax.experimental import pallas as pl
@@ -123,7 +125,7 @@ def moments(interpret: bool, walk: Walk, top: int, degree: Array, points: Array,
         return total + _moments(interpret, walk, top, degree, points, u, known), None
 
     start = jnp.zeros((*walk.table(top), 2, u.shape[1]), u.dtype)
-    return jax.lax.scan(add, start, (_cut(points.T, block), _cut(u.T, block), lengths))[0]
+    return jax.lax.scan(add, start, (_cut(points.T, block), _cut(u.T, block).mT, lengths))[0]
 
 
 def values(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, r: Array | None, seen: Array) -> Array:
@@ -136,7 +138,7 @@ def values(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, 
         return _values(interpret, walk, top, degree, points, known, seen)
 
     out = jax.lax.map(some, (_cut(points.T, block), None if r is None else _cut(r, block)))
-    return jnp.moveaxis(out, 1, 2).reshape(-1, seen.shape[-1])[:n]
+    return out.reshape(-1, seen.shape[-1])[:n]
 
 
 def _inputs(pl, walk: Walk, top: int, degree: Array, points: Array, known: Array | None):
@@ -152,82 +154,86 @@ def _inputs(pl, walk: Walk, top: int, degree: Array, points: Array, known: Array
     return arrays, specs[: len(arrays)]
 
 
-def _grouped(columns: int) -> list[slice]:
-    return [slice(k, min(k + GROUP, columns)) for k in range(0, columns, GROUP)]
+def _by_groups(call: Callable[[Array], Array], columns: Array) -> Array:
+    """A call on groups of columns, which are the last axis, filled up so that all are one program."""
+    count = columns.shape[-1]
+    whole = filled(columns, min(GROUP, count))
+    size = min(GROUP, count)
+    return jnp.concatenate([call(whole[..., k : k + size]) for k in range(0, whole.shape[-1], size)], -1)[..., :count]
 
 
 def _moments(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, u: Array, known: Array | None):
-    from jax.experimental import pallas as pl
-
-    tile, table, kind = _tile(walk), walk.table(top), points.dtype
-    inputs, specs = _inputs(pl, walk, top, degree, points, known)
-    programs = points.shape[1] // tile
-
-    def group(u):
-        c = len(u)
-
-        def kernel(degree_ref, constants, points_ref, *refs):
-            u_ref, out_ref = refs[-2:]
-            u = [u_ref[j] for j in range(c)]
-
-            def visit(index, k, f, g, state):
-                if known is not None:
-                    f, g = f * refs[0][k], g * refs[0][k]
-                for j in range(c):
-                    out_ref[(*index, 0, j)] = jnp.sum(u[j] * f)
-                    out_ref[(*index, 1, j)] = jnp.sum(u[j] * g)
-                return state
-
-            here = [points_ref[i] for i in range(len(points))]
-            walk.up(degree_ref[0], constants, here, visit, ())
-
-        out = pl.pallas_call(
-            kernel,
-            grid=(programs,),
-            in_specs=[*specs, pl.BlockSpec((c, tile), lambda i: (0, i))],
-            out_specs=pl.BlockSpec((None, *table, 2, c), lambda i: (i, *(0,) * (len(table) + 2))),
-            out_shape=jax.ShapeDtypeStruct((programs, *table, 2, c), kind),
-            **compiled(interpret, warps=1),
-        )(*inputs, u)
-        return out
-
-    whole = jnp.concatenate([group(u[part]) for part in _grouped(len(u))], -1)
-    places = np.indices(table)
+    whole = _by_groups(lambda u: _moments_of(interpret, walk, top, degree, points, u, known), u)
+    places = np.indices(walk.table(top), np.int32)
     written = (jnp.asarray(places[0]) <= degree) & jnp.asarray((places <= places[0]).all(0))
     return jnp.where(written[None, ..., None, None], whole, 0.0).sum(0)
 
 
 def _values(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, known: Array | None, seen: Array):
+    return _by_groups(lambda seen: _values_of(interpret, walk, top, degree, points, known, seen), seen)
+
+
+# Jitted, so that the groups of all sums of a program are compiled once.
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _moments_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, u: Array, known: Array | None):
     from jax.experimental import pallas as pl
 
-    tile, n = _tile(walk), points.shape[1]
+    tile, table, c = _tile(walk), walk.table(top), u.shape[1]
+    inputs, specs = _inputs(pl, walk, top, degree, points, known)
+    programs = points.shape[1] // tile
+
+    def kernel(degree_ref, constants, points_ref, *refs):
+        u_ref, out_ref = refs[-2:]
+        u = [u_ref[j] for j in range(c)]
+
+        def visit(index, k, f, g, state):
+            if known is not None:
+                f, g = f * refs[0][k], g * refs[0][k]
+            for j in range(c):
+                out_ref[(*index, 0, j)] = jnp.sum(u[j] * f)
+                out_ref[(*index, 1, j)] = jnp.sum(u[j] * g)
+            return state
+
+        here = [points_ref[i] for i in range(len(points))]
+        walk.up(degree_ref[0], constants, here, visit, ())
+
+    return pl.pallas_call(
+        kernel,
+        grid=(programs,),
+        in_specs=[*specs, pl.BlockSpec((c, tile), lambda i: (0, i))],
+        out_specs=pl.BlockSpec((None, *table, 2, c), lambda i: (i, *(0,) * (len(table) + 2))),
+        out_shape=jax.ShapeDtypeStruct((programs, *table, 2, c), points.dtype),
+        **compiled(interpret, warps=1),
+    )(*inputs, u.T)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, known: Array | None, seen: Array):
+    from jax.experimental import pallas as pl
+
+    tile, n, c = _tile(walk), points.shape[1], seen.shape[-1]
     inputs, specs = _inputs(pl, walk, top, degree, points, known)
 
-    def group(seen):
-        c = seen.shape[-1]
+    def kernel(degree_ref, constants, points_ref, *refs):
+        seen_ref, out_ref = refs[-2:]
 
-        def kernel(degree_ref, constants, points_ref, *refs):
-            seen_ref, out_ref = refs[-2:]
+        def visit(index, k, f, g, state):
+            if known is not None:
+                f, g = f * refs[0][k], g * refs[0][k]
+            return tuple(
+                x + f * seen_ref[(*index, 0, j)] + g * seen_ref[(*index, 1, j)] for j, x in enumerate(state)
+            )
 
-            def visit(index, k, f, g, state):
-                if known is not None:
-                    f, g = f * refs[0][k], g * refs[0][k]
-                return tuple(
-                    x + f * seen_ref[(*index, 0, j)] + g * seen_ref[(*index, 1, j)] for j, x in enumerate(state)
-                )
+        here = [points_ref[i] for i in range(len(points))]
+        totals = walk.up(degree_ref[0], constants, here, visit, (jnp.zeros_like(here[0]),) * c)
+        for j, total in enumerate(totals):
+            out_ref[j] = total
 
-            here = [points_ref[i] for i in range(len(points))]
-            totals = walk.up(degree_ref[0], constants, here, visit, (jnp.zeros_like(here[0]),) * c)
-            for j, total in enumerate(totals):
-                out_ref[j] = total
-
-        return pl.pallas_call(
-            kernel,
-            grid=(n // tile,),
-            in_specs=[*specs, pl.BlockSpec(seen.shape, lambda i: (0,) * seen.ndim)],
-            out_specs=pl.BlockSpec((c, tile), lambda i: (0, i)),
-            out_shape=jax.ShapeDtypeStruct((c, n), points.dtype),
-            **compiled(interpret, warps=1),
-        )(*inputs, seen)
-
-    return jnp.concatenate([group(seen[..., part]) for part in _grouped(seen.shape[-1])])
+    return pl.pallas_call(
+        kernel,
+        grid=(n // tile,),
+        in_specs=[*specs, pl.BlockSpec(seen.shape, lambda i: (0,) * seen.ndim)],
+        out_specs=pl.BlockSpec((c, tile), lambda i: (0, i)),
+        out_shape=jax.ShapeDtypeStruct((c, n), points.dtype),
+        **compiled(interpret, warps=1),
+    )(*inputs, seen).T
