@@ -44,9 +44,15 @@ def attend_tangent(average: Average, a: Array, y: Array, log_mass: Array, mean: 
 def second_moment(average: Average, y: Float[Array, "n d"]) -> Float[Array, "m d d"]:
     """The averages `E[y y^T]`, of which those above the diagonal are summed once."""
     rows, columns = np.triu_indices(y.shape[1])
-    place = np.zeros((y.shape[1],) * 2, int)
+    return average(y[:, rows] * y[:, columns])[:, symmetric(y.shape[1])]
+
+
+def symmetric(d: int) -> np.ndarray:
+    """Where the entries of a symmetric matrix are in the list of those on and above its diagonal, row by row."""
+    rows, columns = np.triu_indices(d)
+    place = np.zeros((d, d), int)
     place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-    return average(y[:, rows] * y[:, columns])[:, place]
+    return place
 
 
 def outer(y: Float[Array, "*b n k"], z: Float[Array, "*c n e"]) -> Float[Array, "*e n ke"]:

@@ -5,10 +5,12 @@ Few coordinates, float32 or float64, go through lanes (`lanes.py`), many in floa
 """
 
 import functools
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, PyTree
 
 from measureflow.sums import averages
@@ -17,10 +19,12 @@ from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.costs import Cost
 from measureflow.sums.pallas import lanes, products, slopes
 from measureflow.sums.registry import register
-from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
+from measureflow.sums.tangent import FEW_COORDINATES, second_moment, symmetric
 
 MOST = {"float32": 128, "float64": FEW_COORDINATES}
 """Coordinates that each precision can have; more do not fit the memory of a tile."""
+KNOWN_SECOND = 4
+"""Up to this many coordinates second moments are summed along with the means that are to be differentiated."""
 
 
 def available() -> bool:
@@ -70,9 +74,8 @@ class Pallas(AbstractEngine):
         d, dtype = covectors.shape[1], covectors.dtype.name
         if d > MOST.get(dtype, 0):
             return Blockwise().attend(covectors, sources, log_weights)
-        if d > FEW_COORDINATES:
-            return Attended(*_attend_many(slopes.Way(self.interpret, self.tolerance), covectors, sources, log_weights))
-        return Attended(*_attend(self.interpret, covectors, sources, log_weights))
+        way = slopes.Way(self.interpret, None if d <= FEW_COORDINATES else self.tolerance)
+        return Attended(*_attend(way, covectors, sources, log_weights))
 
     def average(
         self,
@@ -86,53 +89,52 @@ class Pallas(AbstractEngine):
         arrays = covectors, offsets, sources, log_weights, values
         if covectors.shape[1] > FEW_COORDINATES or covectors.dtype.name not in MOST:
             return super().average(*arrays)
-        return averages.average(*arrays, kernel=AverageKernel(self.interpret))
+        return averages.average(*arrays, kernel=slopes.AverageKernel(self.interpret))
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row go through the blocks of the JAX engine."""
         return Blockwise().rows(row, sources, *queries)
 
 
-class AverageKernel(NamedTuple):
-    """The lanes behind averages."""
-
-    interpret: bool
-
-    def __call__(self, a: Array, b: Array, y: Array, w: Array, z: Array) -> Array:
-        """The sums, all members of a batch in one launch."""
-        return lanes.average(self.interpret, a, b, y, w, z)
-
-    def exchanged(self) -> "AverageKernel":
-        """Itself: it knows nothing of either side."""
-        return self
-
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    return lanes.attend(interpret, a, y, w)
+def _attend(way: slopes.Way, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    if way.tolerance is None:
+        return lanes.attend(way.interpret, a, y, w)
+    return products.attend(way.interpret, way.tolerance, a, y, w)
 
 
-def _attend_jvp(interpret: bool, primals, tangents):
+def _attend_jvp(way: slopes.Way, primals, tangents):
     a, y, w = primals
-    log_mass, mean = _attend(interpret, *primals)
-
-    def average(z):
-        return averages.average(a, -log_mass, y, w, z, kernel=AverageKernel(interpret))
-
-    return (log_mass, mean), attend_tangent(average, a, y, log_mass, mean, tangents)
+    da, dy, dw = tangents
+    zeros = [isinstance(t, SymbolicZero) for t in tangents]
+    known = way.tolerance is None and a.shape[1] <= KNOWN_SECOND and not zeros[0]
+    log_mass, mean, *second = (_attend_second if known else _attend)(way, *primals)
+    shift, moved = jnp.zeros_like(log_mass), jnp.zeros_like(mean)
+    if known:
+        covariance = second[0] - mean[:, :, None] * mean[:, None, :]
+        shift, moved = jnp.sum(da * mean, 1), jnp.sum(covariance * da[:, None, :], 2)
+    if not all(zeros[known:]):
+        whole = [jnp.zeros_like(x) if zero else t for x, t, zero in zip(primals, tangents, [zeros[0] or known, *zeros[1:]], strict=True)]
+        along, out = slopes.push(way, a, -log_mass, y, w, *whole)
+        shift, moved = shift + along, moved + out - mean * along[:, None]
+    return (log_mass, mean), (shift, moved)
 
 
 _attend.defjvp(_attend_jvp, symbolic_zeros=True)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _attend_many(way: slopes.Way, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    return products.attend(*way, a, y, w)
+def _attend_second(way: slopes.Way, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Log mass, mean and second moment."""
+    log_mass, mean, second = lanes.attend_second(way.interpret, a, y, w)
+    return log_mass, mean, second[:, symmetric(a.shape[1])]
 
 
-@_attend_many.defjvp
-def _attend_many_jvp(way: slopes.Way, primals, tangents):
-    log_mass, mean = _attend_many(way, *primals)
-    a, y, w = primals
-    shift, moved = slopes.push(way, a, -log_mass, y, w, *tangents)
-    return (log_mass, mean), (shift, moved - mean * shift[:, None])
+@_attend_second.defjvp
+def _attend_second_jvp(way: slopes.Way, primals, tangents):
+    def apart(a, y, w):
+        log_mass, mean = _attend(way, a, y, w)
+        average = functools.partial(averages.average, a, -log_mass, y, w, kernel=slopes.AverageKernel(way.interpret))
+        return log_mass, mean, second_moment(average, y)
+
+    return _attend_second(way, *primals), jax.jvp(apart, primals, tangents)[1]

@@ -5,7 +5,7 @@ leaves out the guards of the other. With `interpret` the same kernels run step b
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.custom_batching
@@ -16,6 +16,14 @@ from jaxtyping import Array
 from measureflow.sums.native import constants
 
 LOG2E = float(np.log2(np.e))
+
+
+class Slopes(NamedTuple):
+    """Rows and columns of which the first give scores, and the pairs of them whose products are the slope `q`."""
+
+    rows: tuple[Array, ...]
+    columns: tuple[Array, ...]
+    pairs: tuple[tuple[int, int], ...]
 
 
 def compiled(interpret: bool, warps: int, stages: int = 2) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from measureflow.sums.native import constants
-from measureflow.sums.pallas.card import LOG2E, batched, compiled, filled, fma, power_of_two, up
+from measureflow.sums.pallas.card import LOG2E, Slopes, batched, compiled, filled, fma, power_of_two, up
 
 LANES, CHUNK = 32, 2**14
 SPAN = {"float32": constants.SPAN_FLOAT32, "float64": constants.SPAN_FLOAT64}
@@ -32,16 +32,24 @@ class Tile(NamedTuple):
     unrolled: int
 
 
-ATTEND = {"float32": Tile(8, 16), "float64": Tile(8, 4)}
-"""The fastest on an H200 among some forty."""
-AVERAGE = {"float32": Tile(8, 4), "float64": Tile(4, 2)}
+ATTEND = {"float32": Tile(16, 4), "float64": Tile(8, 4)}
+SECOND = {"float32": Tile(16, 2), "float64": Tile(8, 2)}
+SLOPES = {"float32": Tile(16, 2), "float64": Tile(8, 2)}
+AVERAGE = {"float32": Tile(16, 2), "float64": Tile(4, 4)}
+"""The fastest on an H200 among some: sums, with second moments, with slopes, and of other values."""
 COLUMNS = {"float32": 12, "float64": 12}
 """Values that a program sums at once: each takes a register for every query and lane."""
 
 
 def attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
     """Log masses and tilted means; arrays may have leading axes."""
-    return batched(lambda *x: _attend(interpret, *x), (2, 2, 1))(a, y, w)
+    log_mass, mean, _ = batched(lambda *x: _attend(interpret, False, *x), (2, 2, 1))(a, y, w)
+    return log_mass, mean
+
+
+def attend_second(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Log masses, tilted means and second moments, those on and above the diagonal one after the other."""
+    return batched(lambda *x: _attend(interpret, True, *x), (2, 2, 1))(a, y, w)
 
 
 def average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) -> Array:
@@ -87,11 +95,12 @@ def _exponential(interpret: bool, guarded: bool, s: Array) -> Array:
     return jnp.where(s < LEAST, jnp.zeros_like(e), e) if guarded and s.dtype == jnp.float64 else e
 
 
-def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
     from jax.experimental import pallas as pl
 
     (size, m, d), n, dtype = a.shape, y.shape[1], a.dtype
-    queries, unrolled = _tile(ATTEND, n, dtype)
+    queries, unrolled = _tile(SECOND if second else ATTEND, n, dtype)
+    pairs = [(k, l) for k in range(d) for l in range(k, d)] if second else []
     top, low = w.max(1), w.min(1)
     radius = jnp.sqrt(jnp.sum(y**2, 2).max(1))
     # What only fills the last lot has no weight.
@@ -102,7 +111,7 @@ def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array
         jnp.stack([LOG2E * radius, LOG2E * (top - low), top], 1),
     )
 
-    def kernel(a_ref, y_ref, w_ref, known, log_ref, mean_ref):
+    def kernel(a_ref, y_ref, w_ref, known, log_ref, moment_ref):
         flat = [a_ref[k] for k in range(d)]
         a = [a_k[:, None] for a_k in flat]
         zero = jnp.zeros((queries, LANES), dtype)
@@ -128,17 +137,18 @@ def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array
             def add(last, first, state):
                 s, here = score(weighted or last, first, -shift[:, None])
                 e = _exponential(interpret, weighted or last, s)
-                return state[0] + e, *(fma(interpret, e, z, x) for z, x in zip(here, state[1:], strict=True))
+                values = [*here, *(here[k] * here[l] for k, l in pairs)]
+                return state[0] + e, *(fma(interpret, e, z, x) for z, x in zip(values, state[1:], strict=True))
 
-            return lambda: _walk(n, unrolled, add, zero, d + 1)
+            return lambda: _walk(n, unrolled, add, zero, 1 + d + len(pairs))
 
         mass, *moment = jax.lax.cond(close & (known[1] == 0), sums(False), sums(True))
         log_ref[...] = known[2] + shift / LOG2E + jnp.log(mass)
-        for k in range(d):
-            mean_ref[k] = moment[k] / mass
+        for k in range(d + len(pairs)):
+            moment_ref[k] = moment[k] / mass
 
     blocks = packed[0].shape[2] // queries
-    log_mass, mean = pl.pallas_call(
+    log_mass, moments = pl.pallas_call(
         kernel,
         grid=(size * blocks,),
         in_specs=[
@@ -147,15 +157,15 @@ def _attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array
         ],
         out_specs=[
             pl.BlockSpec((None, queries), lambda i: (i // blocks, i % blocks)),
-            pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks)),
+            pl.BlockSpec((None, d + len(pairs), queries), lambda i: (i // blocks, 0, i % blocks)),
         ],
         out_shape=[
             jax.ShapeDtypeStruct((size, blocks * queries), dtype),
-            jax.ShapeDtypeStruct((size, d, blocks * queries), dtype),
+            jax.ShapeDtypeStruct((size, d + len(pairs), blocks * queries), dtype),
         ],
         **compiled(interpret, warps=1),
     )(*packed)
-    return log_mass[:, :m], mean.mT[:, :m]
+    return log_mass[:, :m], moments.mT[:, :m, :d], moments.mT[:, :m, d:]
 
 
 def _whole(pl, x: Array, member):
@@ -214,3 +224,69 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
         **compiled(interpret, warps=1),
     )(*packed)
     return out.mT[:, :m, :e]
+
+
+def sloped(
+    interpret: bool, slopes: Slopes, b: Array, w: Array, by_row: Array | None, by_column: Array | None
+) -> tuple[Array, Array]:
+    """The sums `sum_j p_ij q_ij` and `sum_j p_ij (q_ij x_j + x'_j)` over columns `x` and `x'`, if there are such.
+
+    `p_ij = e^{s_ij + b_i + w_j}` is at most 1, and `q_ij` the products of all pairs and what belongs to the row and to the column.
+    """
+    from jax.experimental import pallas as pl
+
+    (size, m, d), n, dtype = slopes.rows[0].shape, slopes.columns[0].shape[1], b.dtype
+    queries, unrolled = _tile(SLOPES, n, dtype)
+    lot, held, seen = LANES * unrolled, len(slopes.rows), len(slopes.columns)
+    by_row = jnp.zeros_like(b) if by_row is None else by_row
+    rows = [x.mT for x in slopes.rows]
+    rows = jnp.concatenate([LOG2E * b[:, None], by_row[:, None], *rows], 1)
+    columns = [x.mT for x in slopes.columns] + ([] if by_column is None else [by_column[:, None]])
+    packed = filled(rows, queries), filled(LOG2E * w, lot, -jnp.inf), filled(jnp.concatenate(columns, 1), lot)
+
+    def kernel(row_ref, w_ref, column_ref, total_ref, out_ref):
+        b, by_row, *x = (row_ref[k][:, None] for k in range(2 + held * d))
+
+        def add(_, first, state):
+            here = pl.ds(first, LANES)
+            y = [column_ref[k, here][None] for k in range(seen * d)]
+
+            def product(i, j, start):
+                for k in range(d):
+                    start = fma(interpret, x[i * d + k], y[j * d + k], start)
+                return start
+
+            # Queries are not scaled, since they also enter the slopes.
+            s = product(0, 0, jnp.zeros((queries, LANES), dtype))
+            p = _exponential(interpret, True, fma(interpret, s, jnp.full_like(s, LOG2E), b + w_ref[here][None]))
+            q = by_row + (0.0 if by_column is None else column_ref[seen * d, here][None])
+            for i, j in slopes.pairs:
+                q = product(i, j, q)
+            c = p * q
+            out = [fma(interpret, c, y[k], state[1 + k]) for k in range(d)]
+            if seen == 2:
+                out = [fma(interpret, p, y[d + k], out[k]) for k in range(d)]
+            return state[0] + c, *out
+
+        total, *out = _walk(n, unrolled, add, jnp.zeros((queries, LANES), dtype), 1 + d)
+        total_ref[...] = total
+        for k in range(d):
+            out_ref[k] = out[k]
+
+    blocks = packed[0].shape[2] // queries
+    row = pl.BlockSpec((None, queries), lambda i: (i // blocks, i % blocks))
+    total, out = pl.pallas_call(
+        kernel,
+        grid=(size * blocks,),
+        in_specs=[
+            pl.BlockSpec((None, packed[0].shape[1], queries), lambda i: (i // blocks, 0, i % blocks)),
+            *(_whole(pl, x, lambda i: i // blocks) for x in packed[1:]),
+        ],
+        out_specs=[row, pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks))],
+        out_shape=[
+            jax.ShapeDtypeStruct((size, blocks * queries), dtype),
+            jax.ShapeDtypeStruct((size, d, blocks * queries), dtype),
+        ],
+        **compiled(interpret, warps=1),
+    )(*packed)
+    return total[:, :m], out.mT[:, :m]
