@@ -93,7 +93,10 @@ class Fourier(sums.AbstractSeries):
     exact: ClassVar[bool] = False
     batches: ClassVar[bool] = False
     series: ClassVar[sums.Series] = CIRCLE
-    costs: ClassVar[dict[str, Cost]] = dict.fromkeys(("cpu float32", "cpu float64"), Cost(4e-6, token=1.1e-8))
+    costs: ClassVar[dict[str, Cost]] = {
+        **dict.fromkeys(("cpu float32", "cpu float64"), Cost(4e-6, token=1.1e-8)),
+        **dict.fromkeys(("gpu float32", "gpu float64"), Cost(2e-4, token=4e-10)),
+    }
     sizes: ClassVar[tuple[int, ...]] = (2000, 50000)
     tolerance: float = eqx.field(static=True, default=1e-10)
     threads: int = eqx.field(static=True, default=0)

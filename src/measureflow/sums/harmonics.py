@@ -128,7 +128,10 @@ class Harmonics(sums.AbstractSeries):
     exact: ClassVar[bool] = False
     batches: ClassVar[bool] = False
     series: ClassVar[sums.Series] = SPHERE
-    costs: ClassVar[dict[str, Cost]] = dict.fromkeys(("cpu float32", "cpu float64"), Cost(1e-5, token=6e-8))
+    costs: ClassVar[dict[str, Cost]] = {
+        **dict.fromkeys(("cpu float32", "cpu float64"), Cost(1e-5, token=6e-8)),
+        **dict.fromkeys(("gpu float32", "gpu float64"), Cost(5e-4, token=2.5e-9)),
+    }
     sizes: ClassVar[tuple[int, ...]] = (2000, 20000)
     tolerance: float = eqx.field(static=True, default=1e-6)
     threads: int = eqx.field(static=True, default=0)

@@ -44,8 +44,8 @@ class Pallas(AbstractEngine):
     exact: ClassVar[bool] = True
     batches: ClassVar[bool] = True
     costs: ClassVar[dict[str, Cost]] = {
-        "gpu float32": Cost(3e-5, 2e-13, 6e-14),
-        "gpu float64": Cost(3e-5, 1.3e-12, 1e-13),
+        "gpu float32": Cost(2e-5, 3.3e-13, 1.8e-14),
+        "gpu float64": Cost(2e-5, 1.3e-12, 1e-13),
     }
     tolerance: float = eqx.field(static=True, default=1e-5)
     interpret: bool = eqx.field(static=True, default=False)

@@ -85,10 +85,24 @@ def power_of_two(interpret: bool, x: Array) -> Array:
         return jnp.exp2(x)
     if x.dtype == np.float32:
         return _instruction("ex2.approx.ftz.f32 $0, $1;", x)
-    # The card has no such instruction. Adding 1.5 * 2^52 rounds to an integer, which the low bits then hold; it is added to
-    # the exponent bits.
-    shifted = x + 1.5 * 2**52
-    r = x - (shifted - 1.5 * 2**52)
+    return _scaled_power(x, 1.0)
+
+
+def exponential(interpret: bool, x: Array) -> Array:
+    """The number `e^x`; in float64 for `x` above -708 alone."""
+    if interpret or x.dtype == np.float32:
+        return power_of_two(interpret, x * LOG2E)
+    return _scaled_power(x, LOG2E)
+
+
+def _scaled_power(x: Array, scale: float) -> Array:
+    """The number `2^{scale x}` in float64, for which the card has no instruction.
+
+    Adding 1.5 * 2^52 rounds to an integer, which the low bits then hold; it is added to the exponent bits.
+    """
+    magic, factor = (jnp.full_like(x, c) for c in (1.5 * 2**52, scale))
+    shifted = fma(False, x, factor, magic)
+    r = fma(False, x, factor, magic - shifted)
     p = jnp.full_like(x, constants.POWER_OF_TWO[0])
     for c in constants.POWER_OF_TWO[1:]:
         p = fma(False, p, r, jnp.full_like(x, c))

@@ -6,9 +6,11 @@ total: no sum runs over more than some hundred terms. Sources are kept coordinat
 side.
 
 Exponents are shifted by a bound on the scores where these spread little, else by the largest one, for which the program walks
-over all sources once more. Weights enter the exponents; where they are equal they cost nothing.
+over all sources once more; for few sources that is faster than to ask for a bound. Weights enter the exponents; where they
+are equal they cost nothing.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -16,13 +18,15 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from measureflow.sums.native import constants
-from measureflow.sums.pallas.card import LOG2E, Slopes, batched, compiled, filled, fma, power_of_two, up
+from measureflow.sums.pallas.card import LOG2E, Slopes, batched, compiled, exponential, filled, fma, power_of_two, up
 
-LANES, CHUNK = 32, 2**14
+LANES, CHUNK, STAGES = 32, 2**14, 2
 SPAN = {"float32": constants.SPAN_FLOAT32, "float64": constants.SPAN_FLOAT64}
 """Scores that spread farther are shifted by the largest."""
-LEAST = -1020.0
-"""The smallest power of two in float64 that is not zero here."""
+LEAST = -700.0
+"""The smallest exponent in float64 whose exponential, or power of two, is not zero here."""
+FEW_SOURCES = 2**13
+"""Up to so many the largest score is found at once."""
 
 
 class Tile(NamedTuple):
@@ -33,12 +37,14 @@ class Tile(NamedTuple):
 
 
 ATTEND = {"float32": Tile(16, 4), "float64": Tile(8, 4)}
-SECOND = {"float32": Tile(16, 2), "float64": Tile(8, 2)}
-SLOPES = {"float32": Tile(16, 2), "float64": Tile(8, 2)}
+SECOND = {"float32": Tile(16, 4), "float64": Tile(8, 1)}
+SLOPES = {"float32": Tile(16, 4), "float64": Tile(8, 2)}
 AVERAGE = {"float32": Tile(16, 2), "float64": Tile(4, 4)}
 """The fastest on an H200 among some: sums, with second moments, with slopes, and of other values."""
-COLUMNS = {"float32": 12, "float64": 12}
-"""Values that a program sums at once: each takes a register for every query and lane."""
+REGISTERS, PROGRAMS = 1024, 1024
+"""Bytes of registers that a lane has for its queries and their sums; programs that fill a card."""
+COLUMNS = 12
+"""Values that a program sums at once."""
 
 
 def attend(interpret: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
@@ -57,9 +63,11 @@ def average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) -
     return batched(lambda *x: _average(interpret, *x), (2, 1, 2, 1, 2))(a, b, y, w, z)
 
 
-def _tile(tiles: dict[str, Tile], n: int, dtype) -> Tile:
-    """The tile for a precision, with no more sources at once than there are."""
+def _tile(tiles: dict[str, Tile], numbers: int, m: int, n: int, dtype) -> Tile:
+    """The tile for a precision: queries whose numbers fit the registers and that fill the card, no more lots than there are."""
     queries, unrolled = tiles[dtype.name]
+    while queries > 1 and (queries * numbers * dtype.itemsize > REGISTERS or m < PROGRAMS * queries):
+        queries //= 2
     return Tile(queries, min(unrolled, -(-n // LANES)))
 
 
@@ -90,8 +98,8 @@ def _walk(n: int, unrolled: int, add, zero, sums: int):
     return gather(totals, state)
 
 
-def _exponential(interpret: bool, guarded: bool, s: Array) -> Array:
-    e = power_of_two(interpret, s)
+def _guarded(guarded: bool, s: Array, e: Array) -> Array:
+    """The exponential of an exponent, which is zero where that is too small for float64."""
     return jnp.where(s < LEAST, jnp.zeros_like(e), e) if guarded and s.dtype == jnp.float64 else e
 
 
@@ -99,73 +107,86 @@ def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tupl
     from jax.experimental import pallas as pl
 
     (size, m, d), n, dtype = a.shape, y.shape[1], a.dtype
-    queries, unrolled = _tile(SECOND if second else ATTEND, n, dtype)
     pairs = [(k, l) for k in range(d) for l in range(k, d)] if second else []
-    top, low = w.max(1), w.min(1)
-    radius = jnp.sqrt(jnp.sum(y**2, 2).max(1))
+    count = d + len(pairs)
+    queries, unrolled = _tile(SECOND if second else ATTEND, d + 1 + count, size * m, n, dtype)
     # What only fills the last lot has no weight.
     packed = (
-        filled(LOG2E * a.mT, queries),
+        jnp.pad(a, ((0, 0), (0, -m % queries), (0, 0))),
         filled(y.mT, LANES * unrolled),
-        filled(LOG2E * (w - top[:, None]), LANES * unrolled, -jnp.inf),
-        jnp.stack([LOG2E * radius, LOG2E * (top - low), top], 1),
+        filled(w, LANES * unrolled, -jnp.inf),
+        *([_known(y, w)] if n > FEW_SOURCES else []),
     )
 
-    def kernel(a_ref, y_ref, w_ref, known, log_ref, moment_ref):
-        flat = [a_ref[k] for k in range(d)]
+    def kernel(a_ref, y_ref, w_ref, *refs):
+        *known, log_ref, moment_ref = refs
+        flat = [LOG2E * a_ref[:, k] for k in range(d)]
         a = [a_k[:, None] for a_k in flat]
         zero = jnp.zeros((queries, LANES), dtype)
 
         def score(weighted, first, shift):
-            s = shift + w_ref[pl.ds(first, LANES)][None] if weighted else shift
+            s = shift + LOG2E * w_ref[pl.ds(first, LANES)][None] if weighted else shift
             here = [y_ref[k, pl.ds(first, LANES)][None] for k in range(d)]
             for a_k, y_k in zip(a, here, strict=True):
                 s = fma(interpret, a_k, y_k, s)
             return s, here
 
-        reach = jnp.sqrt(sum(a_k**2 for a_k in flat)) * (known[0] / LOG2E)
-        close = 2 * reach.max() + known[1] < LOG2E * SPAN[dtype.name]
+        def highest(j, tops):
+            return tuple(jnp.maximum(top, score(True, (j * unrolled + u) * LANES, zero)[0]) for u, top in enumerate(tops))
 
-        def highest(j, top):
-            return jnp.maximum(top, score(True, j * LANES, zero)[0])
+        def largest(steps):
+            tops = jax.lax.fori_loop(0, steps, highest, (zero - jnp.inf,) * unrolled)
+            return functools.reduce(jnp.maximum, tops).max(1)
 
-        far = jnp.where(close, jnp.int32(0), jnp.int32(y_ref.shape[1] // LANES))
-        largest = jax.lax.fori_loop(0, far, highest, zero - jnp.inf).max(1)
-        shift = jnp.where(close, reach, largest)
-
-        def sums(weighted):
+        def sums(weighted, shift):
             def add(last, first, state):
                 s, here = score(weighted or last, first, -shift[:, None])
-                e = _exponential(interpret, weighted or last, s)
+                e = _guarded(weighted or last, s, power_of_two(interpret, s))
                 values = [*here, *(here[k] * here[l] for k, l in pairs)]
                 return state[0] + e, *(fma(interpret, e, z, x) for z, x in zip(values, state[1:], strict=True))
 
-            return lambda: _walk(n, unrolled, add, zero, 1 + d + len(pairs))
+            return lambda: _walk(n, unrolled, add, zero, 1 + count)
 
-        mass, *moment = jax.lax.cond(close & (known[1] == 0), sums(False), sums(True))
-        log_ref[...] = known[2] + shift / LOG2E + jnp.log(mass)
-        for k in range(d + len(pairs)):
-            moment_ref[k] = moment[k] / mass
+        steps = jnp.int32(y_ref.shape[1] // (LANES * unrolled))
+        if known:
+            radius, spread, top = known[0][0], known[0][1], LOG2E * known[0][2]
+            reach = jnp.sqrt(sum(a_k**2 for a_k in flat)) * radius
+            close = 2 * reach.max() + LOG2E * spread < LOG2E * SPAN[dtype.name]
+            shift = jnp.where(close, reach + top, largest(jnp.where(close, jnp.int32(0), steps)))
+            equal = close & (spread == 0)
+            mass, *moment = jax.lax.cond(equal, sums(False, shift - top), sums(True, shift))
+        else:
+            shift = largest(steps)
+            mass, *moment = sums(True, shift)()
+        log_ref[...] = shift / LOG2E + jnp.log(mass)
+        for k in range(count):
+            moment_ref[:, k] = moment[k] / mass
 
-    blocks = packed[0].shape[2] // queries
+    blocks = packed[0].shape[1] // queries
     log_mass, moments = pl.pallas_call(
         kernel,
         grid=(size * blocks,),
         in_specs=[
-            pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks)),
+            pl.BlockSpec((None, queries, d), lambda i: (i // blocks, i % blocks, 0)),
             *(_whole(pl, x, lambda i: i // blocks) for x in packed[1:]),
         ],
         out_specs=[
             pl.BlockSpec((None, queries), lambda i: (i // blocks, i % blocks)),
-            pl.BlockSpec((None, d + len(pairs), queries), lambda i: (i // blocks, 0, i % blocks)),
+            pl.BlockSpec((None, queries, count), lambda i: (i // blocks, i % blocks, 0)),
         ],
         out_shape=[
             jax.ShapeDtypeStruct((size, blocks * queries), dtype),
-            jax.ShapeDtypeStruct((size, d + len(pairs), blocks * queries), dtype),
+            jax.ShapeDtypeStruct((size, blocks * queries, count), dtype),
         ],
-        **compiled(interpret, warps=1),
+        **compiled(interpret, 1, STAGES),
     )(*packed)
-    return log_mass[:, :m], moments.mT[:, :m, :d], moments.mT[:, :m, d:]
+    return log_mass[:, :m], moments[:, :m, :d], moments[:, :m, d:]
+
+
+def _known(y: Array, w: Array) -> Array:
+    """The largest norm of a source, the spread of log weights and their top."""
+    top = w.max(1)
+    return jnp.stack([jnp.sqrt(jnp.sum(y**2, 2).max(1)), top - w.min(1), top], 1)
 
 
 def _whole(pl, x: Array, member):
@@ -177,27 +198,27 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
     from jax.experimental import pallas as pl
 
     (size, m, d), (n, e), dtype = a.shape, z.shape[1:], a.dtype
-    queries, unrolled = _tile(AVERAGE, n, dtype)
-    parts = -(-e // COLUMNS[dtype.name])
+    parts = -(-e // COLUMNS)
     width = -(-e // parts)
+    queries, unrolled = _tile(AVERAGE, d + 1 + width, size * m * parts, n, dtype)
     lot = LANES * unrolled
     packed = (
-        filled(LOG2E * a.mT, queries),
-        filled(LOG2E * b, queries),
+        filled(a.mT, queries),
+        filled(b, queries),
         filled(y.mT, lot),
-        filled(LOG2E * w, lot, -jnp.inf),
+        filled(w, lot, -jnp.inf),
         filled(jnp.pad(z, ((0, 0), (0, 0), (0, parts * width - e))).mT, lot),
     )
 
     def kernel(a_ref, b_ref, y_ref, w_ref, z_ref, out_ref):
-        a, b = [a_ref[k][:, None] for k in range(d)], b_ref[...][:, None]
+        a, b = [LOG2E * a_ref[k][:, None] for k in range(d)], LOG2E * b_ref[...][:, None]
 
         def add(_, first, state):
             here = pl.ds(first, LANES)
-            s = b + w_ref[here][None]
+            s = b + LOG2E * w_ref[here][None]
             for k in range(d):
                 s = fma(interpret, a[k], y_ref[k, here][None], s)
-            p = _exponential(interpret, True, s)
+            p = _guarded(True, s, power_of_two(interpret, s))
             return tuple(fma(interpret, p, z_ref[k, here][None], x) for k, x in enumerate(state))
 
         totals = _walk(n, unrolled, add, jnp.zeros((queries, LANES), dtype), width)
@@ -221,7 +242,7 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
         ],
         out_specs=pl.BlockSpec((None, width, queries), lambda i: (member(i), i // blocks % parts, i % blocks)),
         out_shape=jax.ShapeDtypeStruct((size, parts * width, blocks * queries), dtype),
-        **compiled(interpret, warps=1),
+        **compiled(interpret, 1, STAGES),
     )(*packed)
     return out.mT[:, :m, :e]
 
@@ -236,13 +257,14 @@ def sloped(
     from jax.experimental import pallas as pl
 
     (size, m, d), n, dtype = slopes.rows[0].shape, slopes.columns[0].shape[1], b.dtype
-    queries, unrolled = _tile(SLOPES, n, dtype)
-    lot, held, seen = LANES * unrolled, len(slopes.rows), len(slopes.columns)
+    held, seen = len(slopes.rows), len(slopes.columns)
+    queries, unrolled = _tile(SLOPES, (held + 1) * d + 3, size * m, n, dtype)
+    lot = LANES * unrolled
     by_row = jnp.zeros_like(b) if by_row is None else by_row
     rows = [x.mT for x in slopes.rows]
-    rows = jnp.concatenate([LOG2E * b[:, None], by_row[:, None], *rows], 1)
+    rows = jnp.concatenate([b[:, None], by_row[:, None], *rows], 1)
     columns = [x.mT for x in slopes.columns] + ([] if by_column is None else [by_column[:, None]])
-    packed = filled(rows, queries), filled(LOG2E * w, lot, -jnp.inf), filled(jnp.concatenate(columns, 1), lot)
+    packed = filled(rows, queries), filled(w, lot, -jnp.inf), filled(jnp.concatenate(columns, 1), lot)
 
     def kernel(row_ref, w_ref, column_ref, total_ref, out_ref):
         b, by_row, *x = (row_ref[k][:, None] for k in range(2 + held * d))
@@ -256,9 +278,8 @@ def sloped(
                     start = fma(interpret, x[i * d + k], y[j * d + k], start)
                 return start
 
-            # Queries are not scaled, since they also enter the slopes.
-            s = product(0, 0, jnp.zeros((queries, LANES), dtype))
-            p = _exponential(interpret, True, fma(interpret, s, jnp.full_like(s, LOG2E), b + w_ref[here][None]))
+            s = product(0, 0, b + w_ref[here][None])
+            p = _guarded(True, s, exponential(interpret, s))
             q = by_row + (0.0 if by_column is None else column_ref[seen * d, here][None])
             for i, j in slopes.pairs:
                 q = product(i, j, q)
@@ -287,6 +308,6 @@ def sloped(
             jax.ShapeDtypeStruct((size, blocks * queries), dtype),
             jax.ShapeDtypeStruct((size, d, blocks * queries), dtype),
         ],
-        **compiled(interpret, warps=1),
+        **compiled(interpret, 1, STAGES),
     )(*packed)
     return total[:, :m], out.mT[:, :m]
