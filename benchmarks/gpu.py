@@ -11,7 +11,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from measureflow.runs.cards import table  # noqa: E402
+from measureflow.runs.cards import table
 
 rows = []
 for row in table():

@@ -48,7 +48,11 @@ def calls(dtype) -> dict:
         "gradient flow": mf.GradientFlow(mf.BilinearEnergy(A)),
     }
     masks = {"causal": mf.Causal(softmax), "causal, biased": mf.Causal(softmax, mf.ALiBi(0.5))}
-    energies = {"interaction": mf.InteractionEnergy(1.0), "bilinear": mf.BilinearEnergy(A), "sinkhorn": mf.SinkhornEnergy(A + A.T)}
+    energies = {
+        "interaction": mf.InteractionEnergy(1.0),
+        "bilinear": mf.BilinearEnergy(A),
+        "sinkhorn": mf.SinkhornEnergy(A + A.T),
+    }
     return {
         **{name: lambda xs, f=field: f(0.0, xs, seen) for name, field in fields.items()},
         **{name: lambda xs, f=field: f(0.0, xs, mf.Particles(flat, xs)) for name, field in masks.items()},
@@ -68,12 +72,14 @@ def errors() -> dict[str, float]:
     for name, call in calls(jnp.float32).items():
         rough, exact = call(tokens(jnp.float32)), calls(jnp.float64)[name](tokens(jnp.float64))
         pairs = zip(jax.tree.leaves(rough), jax.tree.leaves(exact), strict=True)
-        found[name] = max(float(jnp.abs(x - y).max() / (1 + jnp.abs(y).max())) for x, y in pairs if y.dtype == jnp.float64)
+        found[name] = max(
+            float(jnp.abs(x - y).max() / (1 + jnp.abs(y).max())) for x, y in pairs if y.dtype == jnp.float64
+        )
     return found
 
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     for name, error in (found := errors()).items():
-        print(f"{name:<24} {error:.1e} {'' if error <= ALLOWED else 'TOO LARGE'}")
+        print(f"{name:<24} {error:.1e} {'' if error <= ALLOWED else 'TOO LARGE'}")  # noqa: T201
     sys.exit(max(found.values()) > ALLOWED)

@@ -66,10 +66,10 @@ def _over(degree: Array, steps, points: list[Array], visit, state):
         first = jnp.zeros_like(z) + steps[2, m, m]
         state = visit((m, m), m, first * c, first * s, state)
 
-        def rise(l, carry):
+        def rise(k, carry):
             last, before, state = carry
-            here = steps[0, l, m] * z * last - steps[1, l, m] * before
-            return here, last, visit((l, m), l, here * c, here * s, state)
+            here = steps[0, k, m] * z * last - steps[1, k, m] * before
+            return here, last, visit((k, m), k, here * c, here * s, state)
 
         state = jax.lax.fori_loop(m + 1, degree + 1, rise, (first, jnp.zeros_like(z), state))[2]
         return c * x - s * y, s * x + c * y, state

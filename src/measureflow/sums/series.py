@@ -164,9 +164,7 @@ def by_averages(series: Series, tolerance: float, a: Array, y: Array, w: Array) 
     r, top = _norm(a), w.max()
     cut = left_out(series, tolerance, a.dtype)
     ones = jnp.ones((len(y), 1), y.dtype)
-    sums = averages.average(
-        a, -r, y, w - top, jnp.concatenate([ones, y], 1), kernel=AverageKernel(series, cut)
-    )
+    sums = averages.average(a, -r, y, w - top, jnp.concatenate([ones, y], 1), kernel=AverageKernel(series, cut))
     mass, mean = sums[:, 0], sums[:, 1:] / sums[:, :1]
     # Scores of size r carry r roundings into the exponent.
     allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(a.dtype).eps) * (1 + r))
@@ -214,7 +212,7 @@ class AverageKernel(NamedTuple):
             # Factors are those of e^{<a, y> - |a|}.
             lengths = None if self.turned else _norm(a), _norm(y) if self.turned else None
             u = u * jnp.exp(w + (0.0 if lengths[1] is None else lengths[1]))[:, None]
-            sums = self._expanded(top, need, (_unit(a), lengths[0]), (_unit(y), lengths[1]), u)
+            sums = self._expanded(top, need, modes.Side(_unit(a), lengths[0]), modes.Side(_unit(y), lengths[1]), u)
             return sums * jnp.exp(b + (0.0 if lengths[0] is None else lengths[0]))[:, None]
 
         for _ in range(arrays[-1].ndim - 2):
@@ -222,7 +220,7 @@ class AverageKernel(NamedTuple):
         lead = arrays[-1].shape[:-2]
         return one(*(jnp.broadcast_to(x, (*lead, *x.shape[len(lead) :])) for x in arrays))
 
-    def _expanded(self, top: int, need: Array, queries, sources, u: Array) -> Array:
+    def _expanded(self, top: int, need: Array, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
         if self.interpret or pallas.available():
             return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u)
         return _expanded(self.series, top, queries, sources, u)
@@ -240,10 +238,10 @@ def ratio_bound(order: Array, r: Array) -> Array:
 
 
 def _norm(points: Array) -> Array:
-    return jnp.sqrt(jnp.sum(points**2, 1))
+    return jnp.sqrt(jnp.sum(points**2, -1))
 
 
-def _expanded(series: Series, top: int, queries, sources, u: Array) -> Array:
+def _expanded(series: Series, top: int, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
     """The sums by degrees up to `top`, in blocks of tokens."""
     degrees, shares = series.degrees(top), jnp.asarray(series.shares(top), u.dtype)
     size = max(1, 2**18 // len(degrees))
@@ -261,7 +259,9 @@ def _expanded(series: Series, top: int, queries, sources, u: Array) -> Array:
 
     start = jnp.zeros((len(degrees), u.shape[1]), u.dtype)
     total = lax.scan(add, start, (_blocks(u, size), *cut(sources)))[0] * shares[:, None]
-    return lax.map(lambda side: _product(features(*side), total), cut(queries)).reshape(-1, u.shape[1])[: len(queries[0])]
+    return lax.map(lambda side: _product(features(*side), total), cut(queries)).reshape(-1, u.shape[1])[
+        : len(queries[0])
+    ]
 
 
 def _product(x: Array, y: Array) -> Array:

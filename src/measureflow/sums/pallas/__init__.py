@@ -105,8 +105,7 @@ def _attend(way: slopes.Way, a: Array, y: Array, w: Array) -> tuple[Array, Array
 
 def _attend_jvp(way: slopes.Way, primals, tangents):
     a, y, w = primals
-    da, dy, dw = tangents
-    zeros = [isinstance(t, SymbolicZero) for t in tangents]
+    da, zeros = tangents[0], [isinstance(t, SymbolicZero) for t in tangents]
     known = way.tolerance is None and a.shape[1] <= KNOWN_SECOND and not zeros[0]
     log_mass, mean, *second = (_attend_second if known else _attend)(way, *primals)
     shift, moved = jnp.zeros_like(log_mass), jnp.zeros_like(mean)
@@ -114,7 +113,10 @@ def _attend_jvp(way: slopes.Way, primals, tangents):
         covariance = second[0] - mean[:, :, None] * mean[:, None, :]
         shift, moved = jnp.sum(da * mean, 1), jnp.sum(covariance * da[:, None, :], 2)
     if not all(zeros[known:]):
-        whole = [jnp.zeros_like(x) if zero else t for x, t, zero in zip(primals, tangents, [zeros[0] or known, *zeros[1:]], strict=True)]
+        whole = [
+            jnp.zeros_like(x) if zero else t
+            for x, t, zero in zip(primals, tangents, [zeros[0] or known, *zeros[1:]], strict=True)
+        ]
         along, out = slopes.push(way, a, -log_mass, y, w, *whole)
         shift, moved = shift + along, moved + out - mean * along[:, None]
     return (log_mass, mean), (shift, moved)

@@ -1,7 +1,8 @@
 """Kernel sums of few coordinates on a card, in float32 or float64: queries by lanes of sources, in registers.
 
 A program is one warp. It keeps some queries; each of its 32 lanes takes every 32nd source and adds what all queries see of
-it, so a coordinate that is loaded once serves every query. Lanes are added only at the end of a chunk, and chunks to the
+it, so a coordinate that is loaded once serves every query. Where there are too few queries to fill the card a program has
+several warps. Lanes are added only at the end of a chunk, and chunks to the
 total: no sum runs over more than some hundred terms. Sources are kept coordinate by coordinate, so that lanes read side by
 side.
 
@@ -20,7 +21,8 @@ from jaxtyping import Array
 from measureflow.sums.native import constants
 from measureflow.sums.pallas.card import LOG2E, Slopes, batched, compiled, exponential, filled, fma, power_of_two, up
 
-LANES, CHUNK, STAGES = 32, 2**14, 2
+CHUNK = 2**14
+"""Sources whose sums are added up before they join the total."""
 SPAN = {"float32": constants.SPAN_FLOAT32, "float64": constants.SPAN_FLOAT64}
 """Scores that spread farther are shifted by the largest."""
 LEAST = -700.0
@@ -30,10 +32,21 @@ FEW_SOURCES = 2**13
 
 
 class Tile(NamedTuple):
-    """Queries of a program, and how many lots of 32 sources are written out one after the other."""
+    """Queries of a program, how many lots of sources are written out one after the other, and warps."""
 
     queries: int
     unrolled: int
+    warps: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Sources of a lot."""
+        return 32 * self.warps
+
+    @property
+    def lot(self) -> int:
+        """Sources of all lots that are written out."""
+        return self.lanes * self.unrolled
 
 
 ATTEND = {"float32": Tile(16, 4), "float64": Tile(8, 4)}
@@ -41,8 +54,8 @@ SECOND = {"float32": Tile(16, 4), "float64": Tile(8, 1)}
 SLOPES = {"float32": Tile(16, 4), "float64": Tile(8, 2)}
 AVERAGE = {"float32": Tile(16, 2), "float64": Tile(4, 4)}
 """The fastest on an H200 among some: sums, with second moments, with slopes, and of other values."""
-REGISTERS, PROGRAMS = 1024, 1024
-"""Bytes of registers that a lane has for its queries and their sums; programs that fill a card."""
+REGISTERS, PROGRAMS, WARPS = 1024, 1024, 4
+"""Bytes of registers that a lane has for its queries and their sums; programs that fill a card, and warps where they do not."""
 COLUMNS = 12
 """Values that a program sums at once."""
 
@@ -65,23 +78,25 @@ def average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) -
 
 def _tile(tiles: dict[str, Tile], numbers: int, m: int, n: int, dtype) -> Tile:
     """The tile for a precision: queries whose numbers fit the registers and that fill the card, no more lots than there are."""
-    queries, unrolled = tiles[dtype.name]
+    queries, unrolled, warps = tiles[dtype.name]
     while queries > 1 and (queries * numbers * dtype.itemsize > REGISTERS or m < PROGRAMS * queries):
         queries //= 2
-    return Tile(queries, min(unrolled, -(-n // LANES)))
+    if m < PROGRAMS * tiles[dtype.name].queries and n > 32 * WARPS * unrolled:
+        queries, warps = min(2 * queries, tiles[dtype.name].queries), WARPS
+    return Tile(queries, min(unrolled, -(-n // (32 * warps))), warps)
 
 
-def _walk(n: int, unrolled: int, add, zero, sums: int):
+def _walk(n: int, tile: Tile, add, zero, sums: int):
     """The sums over all sources of `add(weighted, first, state)`, where the lanes begin at source `first`.
 
     Only the last lot, which may be filled up with sources without weight, must look at weights.
     """
-    lot = LANES * unrolled
+    lot, lanes = tile.lot, tile.lanes
     steps, chunk = n // lot, max(1, CHUNK // lot)
 
     def step(j, state):
-        for u in range(unrolled):
-            state = add(False, j * lot + u * LANES, state)
+        for u in range(tile.unrolled):
+            state = add(False, j * lot + u * lanes, state)
         return state
 
     def gather(totals, state):
@@ -93,8 +108,8 @@ def _walk(n: int, unrolled: int, add, zero, sums: int):
     totals = jax.lax.fori_loop(0, steps // chunk, walk, (zero.sum(1),) * sums)
     state = jax.lax.fori_loop(steps // chunk * chunk, steps, step, (zero,) * sums)
     if n % lot:
-        for u in range(-(-(n % lot) // LANES)):
-            state = add(True, steps * lot + u * LANES, state)
+        for u in range(-(-(n % lot) // lanes)):
+            state = add(True, steps * lot + u * lanes, state)
     return gather(totals, state)
 
 
@@ -107,14 +122,15 @@ def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tupl
     from jax.experimental import pallas as pl
 
     (size, m, d), n, dtype = a.shape, y.shape[1], a.dtype
-    pairs = [(k, l) for k in range(d) for l in range(k, d)] if second else []
+    pairs = [(i, j) for i in range(d) for j in range(i, d)] if second else []
     count = d + len(pairs)
-    queries, unrolled = _tile(SECOND if second else ATTEND, d + 1 + count, size * m, n, dtype)
+    tile = _tile(SECOND if second else ATTEND, d + 1 + count, size * m, n, dtype)
+    queries, lanes = tile.queries, tile.lanes
     # What only fills the last lot has no weight.
     packed = (
         jnp.pad(a, ((0, 0), (0, -m % queries), (0, 0))),
-        filled(y.mT, LANES * unrolled),
-        filled(w, LANES * unrolled, -jnp.inf),
+        filled(y.mT, tile.lot),
+        filled(w, tile.lot, -jnp.inf),
         *([_known(y, w)] if n > FEW_SOURCES else []),
     )
 
@@ -122,32 +138,32 @@ def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tupl
         *known, log_ref, moment_ref = refs
         flat = [LOG2E * a_ref[:, k] for k in range(d)]
         a = [a_k[:, None] for a_k in flat]
-        zero = jnp.zeros((queries, LANES), dtype)
+        zero = jnp.zeros((queries, lanes), dtype)
 
         def score(weighted, first, shift):
-            s = shift + LOG2E * w_ref[pl.ds(first, LANES)][None] if weighted else shift
-            here = [y_ref[k, pl.ds(first, LANES)][None] for k in range(d)]
+            s = shift + LOG2E * w_ref[pl.ds(first, lanes)][None] if weighted else shift
+            here = [y_ref[k, pl.ds(first, lanes)][None] for k in range(d)]
             for a_k, y_k in zip(a, here, strict=True):
                 s = fma(interpret, a_k, y_k, s)
             return s, here
 
         def highest(j, tops):
-            return tuple(jnp.maximum(top, score(True, (j * unrolled + u) * LANES, zero)[0]) for u, top in enumerate(tops))
+            return tuple(jnp.maximum(top, score(True, j * tile.lot + u * lanes, zero)[0]) for u, top in enumerate(tops))
 
         def largest(steps):
-            tops = jax.lax.fori_loop(0, steps, highest, (zero - jnp.inf,) * unrolled)
+            tops = jax.lax.fori_loop(0, steps, highest, (zero - jnp.inf,) * tile.unrolled)
             return functools.reduce(jnp.maximum, tops).max(1)
 
         def sums(weighted, shift):
             def add(last, first, state):
                 s, here = score(weighted or last, first, -shift[:, None])
                 e = _guarded(weighted or last, s, power_of_two(interpret, s))
-                values = [*here, *(here[k] * here[l] for k, l in pairs)]
+                values = [*here, *(here[i] * here[j] for i, j in pairs)]
                 return state[0] + e, *(fma(interpret, e, z, x) for z, x in zip(values, state[1:], strict=True))
 
-            return lambda: _walk(n, unrolled, add, zero, 1 + count)
+            return lambda: _walk(n, tile, add, zero, 1 + count)
 
-        steps = jnp.int32(y_ref.shape[1] // (LANES * unrolled))
+        steps = jnp.int32(y_ref.shape[1] // tile.lot)
         if known:
             radius, spread, top = known[0][0], known[0][1], LOG2E * known[0][2]
             reach = jnp.sqrt(sum(a_k**2 for a_k in flat)) * radius
@@ -178,7 +194,7 @@ def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tupl
             jax.ShapeDtypeStruct((size, blocks * queries), dtype),
             jax.ShapeDtypeStruct((size, blocks * queries, count), dtype),
         ],
-        **compiled(interpret, 1, STAGES),
+        **compiled(interpret, tile.warps),
     )(*packed)
     return log_mass[:, :m], moments[:, :m, :d], moments[:, :m, d:]
 
@@ -200,8 +216,8 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
     (size, m, d), (n, e), dtype = a.shape, z.shape[1:], a.dtype
     parts = -(-e // COLUMNS)
     width = -(-e // parts)
-    queries, unrolled = _tile(AVERAGE, d + 1 + width, size * m * parts, n, dtype)
-    lot = LANES * unrolled
+    tile = _tile(AVERAGE, d + 1 + width, size * m * parts, n, dtype)
+    queries, lanes, lot = tile.queries, tile.lanes, tile.lot
     packed = (
         filled(a.mT, queries),
         filled(b, queries),
@@ -214,14 +230,14 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
         a, b = [LOG2E * a_ref[k][:, None] for k in range(d)], LOG2E * b_ref[...][:, None]
 
         def add(_, first, state):
-            here = pl.ds(first, LANES)
+            here = pl.ds(first, lanes)
             s = b + LOG2E * w_ref[here][None]
             for k in range(d):
                 s = fma(interpret, a[k], y_ref[k, here][None], s)
             p = _guarded(True, s, power_of_two(interpret, s))
             return tuple(fma(interpret, p, z_ref[k, here][None], x) for k, x in enumerate(state))
 
-        totals = _walk(n, unrolled, add, jnp.zeros((queries, LANES), dtype), width)
+        totals = _walk(n, tile, add, jnp.zeros((queries, lanes), dtype), width)
         for k, total in enumerate(totals):
             out_ref[k] = total
 
@@ -242,7 +258,7 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
         ],
         out_specs=pl.BlockSpec((None, width, queries), lambda i: (member(i), i // blocks % parts, i % blocks)),
         out_shape=jax.ShapeDtypeStruct((size, parts * width, blocks * queries), dtype),
-        **compiled(interpret, 1, STAGES),
+        **compiled(interpret, tile.warps),
     )(*packed)
     return out.mT[:, :m, :e]
 
@@ -252,14 +268,14 @@ def sloped(
 ) -> tuple[Array, Array]:
     """The sums `sum_j p_ij q_ij` and `sum_j p_ij (q_ij x_j + x'_j)` over columns `x` and `x'`, if there are such.
 
-    `p_ij = e^{s_ij + b_i + w_j}` is at most 1, and `q_ij` the products of all pairs and what belongs to the row and to the column.
+    `p_ij = e^{s_ij + b_i + w_j}` is at most 1, and `q_ij` the products of all pairs with what the row and the column add.
     """
     from jax.experimental import pallas as pl
 
     (size, m, d), n, dtype = slopes.rows[0].shape, slopes.columns[0].shape[1], b.dtype
     held, seen = len(slopes.rows), len(slopes.columns)
-    queries, unrolled = _tile(SLOPES, (held + 1) * d + 3, size * m, n, dtype)
-    lot = LANES * unrolled
+    tile = _tile(SLOPES, (held + 1) * d + 3, size * m, n, dtype)
+    queries, lanes, lot = tile.queries, tile.lanes, tile.lot
     by_row = jnp.zeros_like(b) if by_row is None else by_row
     rows = [x.mT for x in slopes.rows]
     rows = jnp.concatenate([b[:, None], by_row[:, None], *rows], 1)
@@ -270,7 +286,7 @@ def sloped(
         b, by_row, *x = (row_ref[k][:, None] for k in range(2 + held * d))
 
         def add(_, first, state):
-            here = pl.ds(first, LANES)
+            here = pl.ds(first, lanes)
             y = [column_ref[k, here][None] for k in range(seen * d)]
 
             def product(i, j, start):
@@ -289,7 +305,7 @@ def sloped(
                 out = [fma(interpret, p, y[d + k], out[k]) for k in range(d)]
             return state[0] + c, *out
 
-        total, *out = _walk(n, unrolled, add, jnp.zeros((queries, LANES), dtype), 1 + d)
+        total, *out = _walk(n, tile, add, jnp.zeros((queries, lanes), dtype), 1 + d)
         total_ref[...] = total
         for k in range(d):
             out_ref[k] = out[k]
@@ -308,6 +324,6 @@ def sloped(
             jax.ShapeDtypeStruct((size, blocks * queries), dtype),
             jax.ShapeDtypeStruct((size, d, blocks * queries), dtype),
         ],
-        **compiled(interpret, 1, STAGES),
+        **compiled(interpret, tile.warps),
     )(*packed)
     return total[:, :m], out.mT[:, :m]

@@ -45,14 +45,18 @@ class Walk(NamedTuple):
     count: Callable
 
 
-def sums(interpret: bool, walk: Walk, top: int, degree: Array, queries: tuple, sources: tuple, u: Array) -> Array:
-    """The sums `sum_j u_j k(x_i, y_j)` over all degrees up to `degree <= top`.
+class Side(NamedTuple):
+    """Unit vectors, with their lengths where these are covectors."""
 
-    Queries and sources are unit vectors with their lengths, or with None for a side that has none.
-    """
+    points: Array
+    lengths: Array | None
+
+
+def sums(interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, sources: Side, u: Array) -> Array:
+    """The sums `sum_j u_j k(x_i, y_j)` over all degrees up to `degree <= top`."""
     shares = jnp.asarray(walk.shares(top), u.dtype)
-    seen = moments(interpret, walk, top, degree, *sources, u) * shares.reshape(*shares.shape, 1, 1)
-    return values(interpret, walk, top, degree, *queries, seen)
+    seen = moments(interpret, walk, top, degree, sources, u) * shares.reshape(*shares.shape, 1, 1)
+    return values(interpret, walk, top, degree, queries, seen)
 
 
 def _tile(walk: Walk) -> int:
@@ -114,8 +118,9 @@ def factors(interpret: bool, walk: Walk, top: int, degree: Array, r: Array) -> A
     )(degree.reshape(1), r)
 
 
-def moments(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, r: Array | None, u: Array) -> Array:
+def moments(interpret: bool, walk: Walk, top: int, degree: Array, sources: Side, u: Array) -> Array:
     """The sums over all points of each function times each column of `u`: an array `(*table, 2, columns)`."""
+    points, r = sources
     block = _block(walk, top, len(points), r is not None)
     lengths = None if r is None else _cut(r, block)
 
@@ -128,8 +133,9 @@ def moments(interpret: bool, walk: Walk, top: int, degree: Array, points: Array,
     return jax.lax.scan(add, start, (_cut(points.T, block), _cut(u.T, block).mT, lengths))[0]
 
 
-def values(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, r: Array | None, seen: Array) -> Array:
+def values(interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, seen: Array) -> Array:
     """The sums over all functions at each point, times their moments and the factors of their degree."""
+    points, r = queries
     n, block = len(points), _block(walk, top, len(points), r is not None)
 
     def some(part):
@@ -220,9 +226,7 @@ def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Arr
         def visit(index, k, f, g, state):
             if known is not None:
                 f, g = f * refs[0][k], g * refs[0][k]
-            return tuple(
-                x + f * seen_ref[(*index, 0, j)] + g * seen_ref[(*index, 1, j)] for j, x in enumerate(state)
-            )
+            return tuple(x + f * seen_ref[(*index, 0, j)] + g * seen_ref[(*index, 1, j)] for j, x in enumerate(state))
 
         here = [points_ref[i] for i in range(len(points))]
         totals = walk.up(degree_ref[0], constants, here, visit, (jnp.zeros_like(here[0]),) * c)

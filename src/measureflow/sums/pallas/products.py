@@ -39,8 +39,6 @@ def _tiles(width: int) -> tuple[Tile, Tile]:
     return Tile(128, 64, 4, 3), Tile(64, 64, 4)
 
 
-
-
 class Factor(NamedTuple):
     """Rows as leading and rest parts of numbers that are scaled by a power of two; whole numbers have no rest."""
 
@@ -174,7 +172,7 @@ def sloped(
 ) -> tuple[Array, Array]:
     """The sums `sum_j p_ij q_ij` and `sum_j p_ij (q_ij x_j + x'_j)` over columns `x` and `x'`, if there are such.
 
-    `p_ij = e^{s_ij + b_i + w_j}` is at most 1, and `q_ij` the products of all pairs and what belongs to the row and to the column.
+    `p_ij = e^{s_ij + b_i + w_j}` is at most 1, and `q_ij` the products of all pairs with what the row and the column add.
     """
     from jax.experimental import pallas as pl
 
@@ -182,7 +180,11 @@ def sloped(
     height, breadth, warps, stages = _tiles(d)[1]
     rows = [split(parts, x, height) for x in slopes.rows]
     columns = [split(parts, x, breadth) for x in slopes.columns]
-    width, tiles, blocks = columns[0].lead.shape[2], columns[0].lead.shape[1] // breadth, rows[0].lead.shape[1] // height
+    width, tiles, blocks = (
+        columns[0].lead.shape[2],
+        columns[0].lead.shape[1] // breadth,
+        rows[0].lead.shape[1] // height,
+    )
     largest = sum(_length(slopes.rows[i]) * _length(slopes.columns[j]) for i, j in slopes.pairs)
     largest = largest + jnp.abs(by_row).max(1) + jnp.abs(by_column).max(1)
     small = jnp.exp2(-jnp.ceil(jnp.log2(jnp.maximum(largest, jnp.finfo(b.dtype).tiny))))
@@ -212,7 +214,10 @@ def sloped(
                 q = q + _product(held[i], x[k], 1) * factor
             c = p * q
             tilted = [c, p][: len(columns)]
-            moved = (old + _product(_halves(x[k], e), x[k], 0) for k, (e, old) in enumerate(zip(tilted, state[1:], strict=True)))
+            moved = (
+                old + _product(_halves(x[k], e), x[k], 0)
+                for k, (e, old) in enumerate(zip(tilted, state[1:], strict=True))
+            )
             return state[0] + c.sum(1), *moved
 
         def walk(k, state):

@@ -172,13 +172,21 @@ def _made(name: str, call, by_averages, in_blocks, shapes) -> Primitive:
 
 
 _push = _made("measureflow_push", _pushed, _pushed_by_averages, _pushed_in_blocks, lambda a, y: (a.shape[:-1], a.shape))
-_pull = _made("measureflow_pull", _pulled, _pulled_by_averages, _pulled_in_blocks, lambda a, y: (a.shape, y.shape, y.shape[:-1]))
+_pull = _made(
+    "measureflow_pull", _pulled, _pulled_by_averages, _pulled_in_blocks, lambda a, y: (a.shape, y.shape, y.shape[:-1])
+)
 
 
 def _push_transpose(cotangents, a, b, y, w, *tangents, way):
     g, h = (ad.instantiate_zeros(x) for x in cotangents)
     found = _pull.bind(a, b, y, w, g, h, way=way)
-    return None, None, None, None, *(x if ad.is_undefined_primal(t) else None for x, t in zip(found, tangents, strict=True))
+    return (
+        None,
+        None,
+        None,
+        None,
+        *(x if ad.is_undefined_primal(t) else None for x, t in zip(found, tangents, strict=True)),
+    )
 
 
 def _pull_transpose(cotangents, a, b, y, w, *arguments, way):
