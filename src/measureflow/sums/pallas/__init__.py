@@ -37,8 +37,9 @@ def available() -> bool:
 class Pallas(AbstractEngine):
     """All pairs on an NVIDIA GPU: up to 8 coordinates in float32 and float64, up to 128 in float32; others go through blocks.
 
-    `tolerance` decides how products of many coordinates are made: below 1e-6 in full, which is slower than the blocks of a
-    small cloud. `interpret` runs the kernels step by step on any device, for tests.
+    `tolerance` decides how products of many coordinates are made: below 1e-6 in full float32, which is the slowest; from 1e-3 on
+    with factors of eleven bits, twice as fast, whose scores have an error of their size times 5e-4. `interpret` runs the
+    kernels step by step on any device, for tests.
     """
 
     exact: ClassVar[bool] = True
