@@ -31,6 +31,24 @@ GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
 EXPERTS = "tests/networks/test_experts.py"
 LOOKS, HEADS, INSPECT = (f"tests/models/test_{name}.py" for name in ("looking", "heads", "inspect"))
 MUTANTS = [
+    # Kernels for a card, and what its derivatives are made of.
+    Mutant(
+        "sums/pallas/lanes.py", "jnp.where(close, reach + top", "jnp.where(close, reach", "tests/sums/test_pallas.py"
+    ),
+    Mutant("sums/pallas/lanes.py", "q = product(i, j, q)", "q = product(i, j, -q)", "tests/sums/test_pallas.py"),
+    Mutant("sums/pallas/slopes.py", "w, b, None, g)", "w, b, None, -g)", "tests/sums/test_pallas.py"),
+    Mutant("sums/pallas/products.py", "+ of(x[1], y[0])", "", "tests/sums/test_pallas.py"),
+    Mutant(
+        "sums/pallas/modes.py",
+        "out_ref[k] = here * walk.count(",
+        "out_ref[k] = here + 0 * walk.count(",
+        "tests/sums/test_pallas.py",
+    ),
+    Mutant("sums/series.py", "1.1 * jnp.exp(across", "0.1 * jnp.exp(across", "tests/sums/test_pallas.py"),
+    Mutant("sums/averages.py", "kernel=kernel.exchanged())", "kernel=kernel)", "tests/sums/test_fast.py"),
+    Mutant(
+        "sums/tangent.py", "place[columns, rows] = np", "place[columns, columns] = np", "tests/sums/test_averages.py"
+    ),
     # Three that once escaped every study and test.
     Mutant(
         "training/certificates.py",

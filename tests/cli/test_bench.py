@@ -11,6 +11,7 @@ from PIL import Image
 import measureflow as mf
 from measureflow.cli import main
 from measureflow.plotting.bench import bench_figure
+from measureflow.runs import cards
 from measureflow.runs.bench import compare, missing
 from measureflow.sums import Dense, costs, native
 
@@ -91,6 +92,29 @@ def test_an_engine_from_outside_is_timed_drawn_and_calibrated(outside, capsys, m
     assert {"dense", "blockwise", "borrowed"} <= set(kept)
     assert all(sum(numbers) > 0 and min(numbers) >= 0 for numbers in kept.values())
     assert outside.cost("cpu float64") == mf.sums.Cost(*kept["borrowed"])
+
+
+@pytest.mark.slow
+def test_the_table_of_a_card_runs_small_and_is_written(capsys, monkeypatch):
+    """Every row but PyTorch's, whose errors say that all of it computes the same."""
+    monkeypatch.setattr(cards, "TURN", 0.0)
+    monkeypatch.setattr(cards, "TURNS", 1)
+    rows = list(cards.table(shrink=2**14))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(cards, "table", lambda: rows)
+    assert main(["bench", "--device", "gpu", "--json", "card.json"]) == 0
+    kept = json.loads(Path("card.json").read_text())
+    assert {"sum", "gradient", "below", "gradient below", "sum in a loop", "flow of 20 steps below"} == {
+        row["work"] for row in kept
+    }
+    assert all(row["seconds"] > 0 and row["per_second"] > 0 for row in kept)
+    # Gradients of nearly uniform tokens cancel to a tenth.
+    assert max(row["error"] for row in kept if row["error"] is not None) < 1e-4
+    assert "harmonics" in capsys.readouterr().out
+
+
+def test_a_card_that_is_not_there_is_told(capsys):
+    assert "there is no 'gpu' here; the default device is a cpu" in complaint(capsys, "--device", "gpu")
 
 
 def test_the_help_of_the_benchmark_names_its_options(capsys):

@@ -68,7 +68,7 @@ def alone(case, tolerance, a, y, w):
     """The series without exact sums: log mass, mean, and which covectors it marks as missed."""
     if native.available():
         return series.natively(case.series, tolerance, 0, -1, a, y, w)
-    return jax.jit(series.in_jax, static_argnums=(0, 1))(case.series, tolerance, a, y, w)
+    return jax.jit(series.by_averages, static_argnums=(0, 1))(case.series, tolerance, a, y, w)
 
 
 dense = jax.jit(Dense().attend)
@@ -329,3 +329,19 @@ def test_without_finufft_the_engine_says_what_to_install(monkeypatch):
     with pytest.raises(ImportError, match=r"install `measureflow\[nufft\]`. `Fourier` sums over the circle without it"):
         Nufft(4.0)
     assert not Nufft.available()
+
+
+@pytest.mark.slow
+@on_both
+def test_second_derivatives_of_series_hold_in_every_direction(case):
+    rng = np.random.default_rng(0)
+    y = jnp.asarray(sphere(rng, 12, case.dim))
+    a, w = jnp.asarray(rng.normal(size=(7, case.dim))), jnp.asarray(rng.normal(size=12))
+    directions = [jnp.asarray(rng.normal(size=x.shape)) for x in (a, y, w)]
+
+    def bent(engine):
+        slope = jax.grad(lambda *x: observable(engine, *x), (0, 1, 2))
+        return jax.jit(lambda *x: jax.jvp(slope, x, tuple(directions))[1])(a, y, w)
+
+    for one, other in zip(bent(case.engine(tolerance=1e-12)), bent(Dense()), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)  # the tolerance, for results of size ten

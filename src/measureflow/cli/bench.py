@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, FiniteFloat, PositiveInt
 
-from measureflow.cli import prepare_jax
+from measureflow.cli import complain, prepare_jax
 from measureflow.cli.options import Output, Picture, Words, parse
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ class Bench(Words):
     beta: FiniteFloat = Field(4.0, description="inverse temperature")
     dtype: Literal["float32", "float64"] = Field("float32", description="precision")
     repeats: PositiveInt = Field(7, description="interleaved runs of which the median is taken")
+    device: Literal["gpu"] | None = Field(
+        None, description="instead, the whole table of a card: sums, gradients, below all pairs, flows, PyTorch beside"
+    )
     json_file: Output | None = Field(None, alias="json", description="also write the rows to this file")
     picture: Picture | None = Field(None, description="also draw time against n into this file")
     calibrate: bool = Field(
@@ -41,6 +44,8 @@ def main(argv: list[str]) -> int:
     console = Console()
     if words.calibrate:
         return _calibrate(console, words.dtype, words.repeats)
+    if words.device is not None:
+        return _card(console, words.json_file)
     table = Table("n", "engine or peer", "milliseconds", "times the fastest", "pairs a second", "MB", "error")
     rows = []
     for row in compare(list(words.n), words.dim, words.beta, words.dtype, words.repeats):
@@ -64,6 +69,26 @@ def main(argv: list[str]) -> int:
         from measureflow.plotting.bench import bench_figure
 
         bench_figure(rows).savefig(words.picture)
+    return 0
+
+
+def _card(console: "Console", file: Output | None) -> int:
+    import jax
+    from rich.table import Table
+
+    from measureflow.runs.cards import table
+
+    if jax.default_backend() != "gpu":
+        return complain(f"`device`: there is no 'gpu' here; the default device is a {jax.default_backend()}.")
+    rows, shown = [], Table("work", "engine or peer", "n", "d", "precision", "milliseconds", "a second", "error")
+    for row in table():
+        rows.append(row)
+        error = "" if row["error"] is None else f"{row['error']:.1e}"
+        size = (f"{row['n']}", f"{row['dim']}", row["dtype"])
+        shown.add_row(row["work"], row["name"], *size, f"{1e3 * row['seconds']:.3f}", f"{row['per_second']:.2e}", error)
+        if file is not None:
+            Path(file).write_text(json.dumps(rows, indent=2) + "\n")
+    console.print(shown)
     return 0
 
 

@@ -11,6 +11,7 @@ import math
 from typing import ClassVar, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -18,6 +19,7 @@ from jaxtyping import Array
 from measureflow.sums import series as sums
 from measureflow.sums.costs import Cost
 from measureflow.sums.native import constants
+from measureflow.sums.pallas.modes import Walk
 from measureflow.sums.registry import register
 
 
@@ -33,10 +35,27 @@ def _waves(top: int, points: Array) -> Array:
     return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], 1)
 
 
+def _around(degree: Array, _, points: list[Array], visit, state):
+    """Cosine and sine of each multiple of the angle."""
+    x, y = points
+
+    def step(k, carry):
+        c, s, state = carry
+        state = visit((k,), k, c, s, state)
+        return c * x - s * y, s * x + c * y, state
+
+    return jax.lax.fori_loop(0, degree + 1, step, (jnp.ones_like(x), jnp.zeros_like(x), state))[2]
+
+
 def _bessel(top: int, r: Array) -> Array:
     """The numbers `e^{-r} I_0(r)` and `2 e^{-r} I_k(r)`."""
     first = r / (top + 0.5 + jnp.sqrt((top + 1.5) ** 2 + r**2))  # I_{top+1} / I_top to some percent
     return sums.ratios_down(top, r, first, lambda k, next: r / (2 * k + r * next), lambda k: 2 + 0 * k)
+
+
+def _tail(k: Array, r: Array) -> Array:
+    """The next factor, and those beyond it as a geometric series."""
+    return 2 * sums.debye(k + 1, r) / (1 - sums.ratio_bound(k + 1, r))
 
 
 def _degrees(top: int) -> np.ndarray:
@@ -52,6 +71,16 @@ CIRCLE = sums.Series(
     degrees=_degrees,
     shares=lambda top: np.ones(2 * top + 2),
     tops=(48, 200, 960),
+    tail=_tail,
+    walk=Walk(
+        8,
+        lambda top: (top + 1,),
+        lambda top: np.zeros(1),
+        lambda top: np.ones(top + 1),
+        _around,
+        0,
+        lambda k: 2.0 + 0 * k,
+    ),
     target="measureflow_modes",
     longest=constants.CIRCLE_LONGEST,
     part=constants.CIRCLE_PART,
@@ -72,7 +101,10 @@ class Fourier(sums.AbstractSeries):
     exact: ClassVar[bool] = False
     batches: ClassVar[bool] = False
     series: ClassVar[sums.Series] = CIRCLE
-    costs: ClassVar[dict[str, Cost]] = dict.fromkeys(("cpu float32", "cpu float64"), Cost(4e-6, token=1.1e-8))
+    costs: ClassVar[dict[str, Cost]] = {
+        **dict.fromkeys(("cpu float32", "cpu float64"), Cost(4e-6, token=1.1e-8)),
+        **dict.fromkeys(("gpu float32", "gpu float64"), Cost(2e-4, token=4e-10)),
+    }
     sizes: ClassVar[tuple[int, ...]] = (2000, 50000)
     tolerance: float = eqx.field(static=True, default=1e-10)
     threads: int = eqx.field(static=True, default=0)

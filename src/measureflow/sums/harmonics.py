@@ -11,6 +11,7 @@ with spherical Bessel numbers `i_l` and harmonics `S_lm` of degree `l`. Degree 1
 from typing import ClassVar, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -19,20 +20,26 @@ from jaxtyping import Array
 from measureflow.sums import series as sums
 from measureflow.sums.costs import Cost
 from measureflow.sums.native import constants
+from measureflow.sums.pallas.modes import Walk
 from measureflow.sums.registry import register
 
 
-def _harmonics(top: int, points: Array) -> Array:
-    """The functions `Q_lm(z) Re (x + iy)^m` and `Q_lm(z) Im (x + iy)^m` for all `l, m <= top`; zero where `m > l`.
+def _steps(top: int) -> np.ndarray:
+    """The two factors of each step, and the start `Q_mm` on the diagonal, for all `l, m <= top`:
 
-    `sqrt(l^2 - m^2) Q_l = (2l - 1) z Q_{l-1} - sqrt((l-1)^2 - m^2) Q_{l-2}`, starting from `Q_mm`.
+    `sqrt(l^2 - m^2) Q_l = (2l - 1) z Q_{l-1} - sqrt((l-1)^2 - m^2) Q_{l-2}`.
     """
-    x, y, z = points.T
     degree, order = np.ogrid[: top + 1, : top + 1]
     root = np.sqrt(np.where(order < degree, degree**2 - order**2, 1))
     ahead = np.where(order < degree, (2 * degree - 1) / root, 0)
     behind = np.where(order < degree, np.sqrt(np.maximum((degree - 1) ** 2 - order**2, 0)) / root, 0)
     start = np.diag(np.cumprod(np.sqrt(np.maximum(2 * order[0] - 1, 1) / np.maximum(2 * order[0], 1))))
+    return np.stack([ahead, behind, start])
+
+
+def _harmonics(top: int, points: Array) -> Array:
+    """The functions `Q_lm(z) Re (x + iy)^m` and `Q_lm(z) Im (x + iy)^m` for all `l, m <= top`; zero where `m > l`."""
+    x, y, z = points.T
 
     def up(carry, factors):
         last, before = carry
@@ -41,13 +48,33 @@ def _harmonics(top: int, points: Array) -> Array:
         return (here, last), here
 
     none = jnp.zeros((len(z), top + 1), z.dtype)
-    factors = tuple(jnp.asarray(table, z.dtype) for table in (ahead, behind, start))
+    factors = tuple(jnp.asarray(table, z.dtype) for table in _steps(top))
     q = jnp.moveaxis(lax.scan(up, (none, none), factors)[1], 0, 1)
-    orders = jnp.asarray(order[0], z.dtype)
+    orders = jnp.arange(top + 1, dtype=z.dtype)
     phase = jnp.arctan2(y, x)[:, None] * orders[None]
     length = jnp.sqrt(x**2 + y**2)[:, None] ** orders[None]
     waves = jnp.stack([length * jnp.cos(phase), length * jnp.sin(phase)], 1)
     return (waves[:, :, None, :] * q[:, None]).reshape(len(z), -1)
+
+
+def _over(degree: Array, steps, points: list[Array], visit, state):
+    """Harmonics `Q_lm(z) (x + iy)^m`, order by order."""
+    x, y, z = points
+
+    def order(m, carry):
+        c, s, state = carry
+        first = jnp.zeros_like(z) + steps[2, m, m]
+        state = visit((m, m), m, first * c, first * s, state)
+
+        def rise(k, carry):
+            last, before, state = carry
+            here = steps[0, k, m] * z * last - steps[1, k, m] * before
+            return here, last, visit((k, m), k, here * c, here * s, state)
+
+        state = jax.lax.fori_loop(m + 1, degree + 1, rise, (first, jnp.zeros_like(z), state))[2]
+        return c * x - s * y, s * x + c * y, state
+
+    return jax.lax.fori_loop(0, degree + 1, order, (jnp.ones_like(x), jnp.zeros_like(x), state))[2]
 
 
 def _bessel(top: int, r: Array) -> Array:
@@ -56,13 +83,18 @@ def _bessel(top: int, r: Array) -> Array:
     return sums.ratios_down(top, r, first, lambda k, next: r / (2 * k + 1 + r * next), lambda k: 2 * k + 1)
 
 
+def _tail(k: Array, r: Array) -> Array:
+    """The sum telescopes, since `(2l + 1) i_l = r (i_{l-1} - i_{l+1})`: it is `r (i_k + i_{k+1})`."""
+    return jnp.sqrt(jnp.pi * r / 2) * sums.debye(k + 0.5, r) * (1 + sums.ratio_bound(k + 0.5, r))
+
+
 def _degrees(top: int) -> np.ndarray:
     return np.tile(np.repeat(np.arange(top + 1), top + 1), 2)
 
 
 def _shares(top: int) -> np.ndarray:
     """An order above zero counts twice, for both signs."""
-    return np.tile(np.where(np.arange(top + 1) == 0, 1.0, 2.0), 2 * (top + 1))
+    return np.tile(np.where(np.arange(top + 1) == 0, 1.0, 2.0), (top + 1, 1))
 
 
 SPHERE = sums.Series(
@@ -72,8 +104,10 @@ SPHERE = sums.Series(
     features=_harmonics,
     bessel=_bessel,
     degrees=_degrees,
-    shares=_shares,
-    tops=(16, 40, 140),
+    shares=lambda top: np.tile(_shares(top).ravel(), 2),
+    tops=(16, 40, 160),
+    tail=_tail,
+    walk=Walk(4, lambda top: (top + 1, top + 1), _steps, _shares, _over, 1, lambda k: 2 * k + 1),
     target="measureflow_sphere",
     longest=constants.SPHERE_LONGEST,
     part=constants.SPHERE_PART,
@@ -94,7 +128,10 @@ class Harmonics(sums.AbstractSeries):
     exact: ClassVar[bool] = False
     batches: ClassVar[bool] = False
     series: ClassVar[sums.Series] = SPHERE
-    costs: ClassVar[dict[str, Cost]] = dict.fromkeys(("cpu float32", "cpu float64"), Cost(1e-5, token=6e-8))
+    costs: ClassVar[dict[str, Cost]] = {
+        **dict.fromkeys(("cpu float32", "cpu float64"), Cost(1e-5, token=6e-8)),
+        **dict.fromkeys(("gpu float32", "gpu float64"), Cost(5e-4, token=2.5e-9)),
+    }
     sizes: ClassVar[tuple[int, ...]] = (2000, 20000)
     tolerance: float = eqx.field(static=True, default=1e-6)
     threads: int = eqx.field(static=True, default=0)

@@ -9,18 +9,20 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool
 
-from measureflow.sums import native
+from measureflow.sums import native, pallas
 from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
 
-CHUNK = 32
-"""Covectors summed at once: a tile of the native kernel for each of two cores."""
+CHUNK, MANY = 32, 4096
+"""Covectors summed at once: a tile of the native kernel for each of two cores; enough to fill a card."""
 WIDE = 256
 """The same for derivatives, where a loop over all chunks passes by those that are empty."""
 
 
 def exact() -> AbstractEngine:
     """The engine for all pairs on the default device."""
+    if pallas.available():
+        return pallas.Pallas()
     return native.Native() if native.on_cpu() else Blockwise()
 
 
@@ -32,7 +34,7 @@ def resummed(missed: Bool[Array, " m"], seen: Attended, a: Array, y: Array, log_
 @jax.custom_jvp
 def _resummed(missed: Array, log_mass: Array, mean: Array, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
     def repair(log_mass, mean):
-        ids, count = _listed(missed, CHUNK), missed.sum()
+        ids, count = _listed(missed, MANY if pallas.available() else CHUNK), missed.sum()
 
         def step(state):
             i, log_mass, mean = state

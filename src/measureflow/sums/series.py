@@ -22,11 +22,15 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from measureflow import checks
-from measureflow.sums import native
-from measureflow.sums.base import AbstractEngine, Attended, KernelSum
+from measureflow.sums import averages, native, pallas
+from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.isolated import resummed
 from measureflow.sums.native.constants import SCORE_ROUNDINGS
+from measureflow.sums.pallas import modes
+from measureflow.sums.tangent import attend_tangent
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 class Series(NamedTuple):
@@ -36,6 +40,8 @@ class Series(NamedTuple):
     - `features(top, points)`: the functions `f_k` at unit vectors, one row for each.
     - `bessel(top, r)`: the factors of degrees `0 .. top` for a batch of lengths, one row for each degree; they add up to 1.
     - `degrees(top)`: the degree of each feature; `shares(top)`: the part of its degree's factor that it carries.
+    - `tail(k, r)`: a bound on the sum of all factors beyond degree `k`.
+    - `walk`: how kernels of a card go through the features.
     - `tops`: the degrees that are compiled for; the smallest that suffices is taken when running.
     - `target`: the name of the C++ kernel. `longest`: covectors beyond are summed exactly.
     - `part`: how much of the tolerance may be left out. `roundings`: error in units of eps, at length 0 and for its root.
@@ -48,6 +54,8 @@ class Series(NamedTuple):
     bessel: Callable[[int, Array], Array]
     degrees: Callable[[int], np.ndarray]
     shares: Callable[[int], np.ndarray]
+    tail: Callable[[Array, Array], Array]
+    walk: modes.Walk
     tops: tuple[int, ...]
     target: str
     longest: float
@@ -73,8 +81,10 @@ class AbstractSeries(AbstractEngine):
 
     @classmethod
     def worth(cls, sum: KernelSum) -> bool:
-        """From few pairs on where the C++ kernel does them."""
-        return native.on_cpu() and sum.pairs > native.FEWEST_PAIRS
+        """From few pairs on where the C++ kernel does them, and where a card is worth its launch."""
+        if native.on_cpu():
+            return sum.pairs > native.FEWEST_PAIRS
+        return pallas.available() and sum.pairs > FEW_PAIRS
 
     def __check_init__(self):
         if not 1e-14 <= self.tolerance < 1:
@@ -110,14 +120,35 @@ def check_sources(name: str, series: Series, sources: Array) -> None:
 
 def attend(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array) -> Attended:
     """The log mass and tilted mean, by the series and exactly where it does not suffice."""
-    if native.on_cpu():
-        log_mass, mean, missed = natively(series, tolerance, threads, level, a, y, w)
-    else:
-        log_mass, mean, missed = in_jax(series, tolerance, a, y, w)
+    log_mass, mean, missed = alone(series, tolerance, threads, level, a, y, w)
     return resummed(missed, Attended(log_mass, mean), a, y, w)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
+def alone(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array):
+    """Log mass, mean and which covectors miss the tolerance, by the series alone."""
+    if native.on_cpu():
+        return natively(series, tolerance, threads, level, a, y, w)
+    return by_averages(series, tolerance, a, y, w)
+
+
+def _alone_jvp(series: Series, tolerance: float, threads: int, level: int, primals, tangents):
+    a, y, w = primals
+    log_mass, mean, missed = alone(series, tolerance, threads, level, *primals)
+    # What is missed is summed again exactly; here it only must stay finite, since nothing times infinity is no number.
+    safe = jnp.where(missed, _norm(a) + w.max(), log_mass), jnp.where(missed[:, None], 0.0, mean)
+    kernel = AverageKernel(series, left_out(series, tolerance, a.dtype))
+
+    def average(z):
+        return averages.average(a, -safe[0], y, w, z, kernel=kernel)
+
+    moved = attend_tangent(average, a, y, *safe, tangents)
+    return (log_mass, mean, missed), (*moved, np.zeros(missed.shape, jax.dtypes.float0))
+
+
+alone.defjvp(_alone_jvp, symbolic_zeros=True)
+
+
 def natively(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array):
     """Log mass, mean and which covectors miss the tolerance, by the C++ kernel."""
     kinds = ((a.shape[:1], a.dtype), (a.shape, a.dtype), (a.shape[:1], bool))
@@ -128,87 +159,109 @@ def natively(series: Series, tolerance: float, threads: int, level: int, a: Arra
     return log_mass, mean, missed
 
 
-@natively.defjvp
-def _natively_jvp(series: Series, tolerance: float, threads: int, level: int, primals, tangents):
-    _, moved = jax.jvp(lambda *arrays: in_jax(series, tolerance, *arrays), primals, tangents)
-    return natively(series, tolerance, threads, level, *primals), moved
-
-
-def in_jax(series: Series, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
-    """Log mass, mean and which covectors miss the tolerance, in JAX."""
-    wide = jax.dtypes.canonicalize_dtype(np.float64)
-    kind, eps = a.dtype, float(jnp.finfo(wide).eps)
-    a, y, w = (x.astype(wide) for x in (a, y, w))
-    r = lax.stop_gradient(_norm(a))
-    top = lax.stop_gradient(w.max())
-    weights = jnp.exp(w - top)[:, None]
-    left_out = max(eps, series.part * tolerance)
-    sums = _sums(series, left_out, jnp.concatenate([weights, weights * y], 1), a, y)
+def by_averages(series: Series, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Log mass, mean and which covectors miss the tolerance, by averages of the series."""
+    r, top = _norm(a), w.max()
+    cut = left_out(series, tolerance, a.dtype)
+    ones = jnp.ones((len(y), 1), y.dtype)
+    sums = averages.average(a, -r, y, w - top, jnp.concatenate([ones, y], 1), kernel=AverageKernel(series, cut))
     mass, mean = sums[:, 0], sums[:, 1:] / sums[:, :1]
     # Scores of size r carry r roundings into the exponent.
-    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(kind).eps) * (1 + r))
+    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(a.dtype).eps) * (1 + r))
     base, growth = series.roundings
-    error = weights.sum() * (left_out + eps * (base + growth * jnp.sqrt(r)))
+    error = jnp.exp(w - top).sum() * (cut + EPS * (base + growth * jnp.sqrt(r)))
     off = jnp.abs(_norm(y) - 1).max()
     missed = (mass * allowed < error) | (r * off > allowed) | (r > series.longest)
-    return (top + r + jnp.log(mass)).astype(kind), mean.astype(kind), missed
+    return top + r + jnp.log(mass), mean, missed
+
+
+def left_out(series: Series, tolerance: float, dtype) -> float:
+    """What the series may leave out of the total weight: a part of the tolerance, which is never below that of the numbers."""
+    return max(EPS, series.part * max(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(dtype).eps)))
+
+
+class AverageKernel(NamedTuple):
+    """Averages by a series, where one side lies on its sphere: the sources, or `turned` the queries.
+
+    They are done in float64 whatever the numbers are: on a card by Pallas, elsewhere in JAX.
+    """
+
+    series: Series
+    left_out: float
+    turned: bool = False
+    interpret: bool = False
+
+    def exchanged(self) -> "AverageKernel":
+        """The same kernel, with the other side on the sphere."""
+        return self._replace(turned=not self.turned)
+
+    def __call__(self, a: Array, b: Array, y: Array, w: Array, z: Array) -> Array:
+        """The sums, for all members of a batch by as many degrees as the longest covector needs."""
+        with jax.enable_x64(True):
+            a, b, y, w, u = (x.astype(jnp.float64) for x in (a, b, y, w, z))
+            covectors = y if self.turned else a
+            longest = jnp.minimum(_norm(covectors).max(), self.series.longest)
+            degrees = jnp.arange(self.series.tops[-1], dtype=jnp.float64)
+            need = jnp.sum(self.series.tail(degrees, longest) > self.left_out).astype(jnp.int32)
+            level = jnp.sum(need > jnp.asarray(self.series.tops[:-1], jnp.int32))
+            branches = [functools.partial(self._sums, top, jnp.minimum(need, top)) for top in self.series.tops]
+            return lax.switch(level, branches, a, b, y, w, u).astype(z.dtype)
+
+    def _sums(self, top: int, need: Array, *arrays: Array) -> Array:
+        def one(a, b, y, w, u):
+            # Factors are those of e^{<a, y> - |a|}.
+            lengths = None if self.turned else _norm(a), _norm(y) if self.turned else None
+            u = u * jnp.exp(w + (0.0 if lengths[1] is None else lengths[1]))[:, None]
+            sums = self._expanded(top, need, modes.Side(_unit(a), lengths[0]), modes.Side(_unit(y), lengths[1]), u)
+            return sums * jnp.exp(b + (0.0 if lengths[0] is None else lengths[0]))[:, None]
+
+        for _ in range(arrays[-1].ndim - 2):
+            one = jax.vmap(one)
+        lead = arrays[-1].shape[:-2]
+        return one(*(jnp.broadcast_to(x, (*lead, *x.shape[len(lead) :])) for x in arrays))
+
+    def _expanded(self, top: int, need: Array, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
+        if self.interpret or pallas.available():
+            return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u)
+        return _expanded(self.series, top, queries, sources, u)
+
+
+def debye(order: Array, r: Array) -> Array:
+    """A bound on the Bessel number `e^{-r} I(r)` of an order: the first term of Debye's expansion, whose rest is below 10%."""
+    across = jnp.sqrt(order**2 + r**2)
+    return 1.1 * jnp.exp(across - r - order * jnp.arcsinh(order / r)) / jnp.sqrt(2 * jnp.pi * across)
+
+
+def ratio_bound(order: Array, r: Array) -> Array:
+    """A bound on the ratio of the Bessel numbers of the next order and of this one."""
+    return r / (order + 0.5 + jnp.sqrt((order + 0.5) ** 2 + r**2))
 
 
 def _norm(points: Array) -> Array:
-    return jnp.sqrt(jnp.sum(points**2, 1))
+    return jnp.sqrt(jnp.sum(points**2, -1))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _sums(series: Series, left_out: float, u: Array, a: Array, y: Array) -> Array:
-    """The sums `sum_j u_j e^{<a, y_j> - r}` for each column of `u`, at `|y_j| = 1` and with the constant `r = |a|`.
-
-    Derivatives are sums of the same kind, and so right in all directions, also those that leave the sphere.
-    """
-    longest = _norm(a).max()
-    most = series.tops[-1]
-    factors = series.bessel(most + 40, longest[None])[:, 0]
-    beyond = jnp.stack([factors[top + 1 :].sum() for top in series.tops[:-1]])
-    level = jnp.sum(beyond > left_out)
-    return lax.switch(level, [functools.partial(_expanded, series, top) for top in series.tops], u, a, y)
-
-
-@_sums.defjvp
-def _sums_jvp(series: Series, left_out: float, primals, tangents):
-    (u, a, y), (du, da, dy) = primals, tangents
-    c = u.shape[1]
-
-    def times(v):
-        return (u[:, :, None] * v[:, None, :]).reshape(len(u), -1)
-
-    def along(sums, v):
-        return jnp.einsum("mcd,md->mc", sums[:, c:].reshape(-1, c, a.shape[1]), v)
-
-    still = _sums(series, left_out, jnp.concatenate([u, times(y)], 1), a, y)
-    moved = _sums(series, left_out, jnp.concatenate([du, times(dy)], 1), a, y)
-    return still[:, :c], moved[:, :c] + along(moved, a) + along(still, da)
-
-
-def _expanded(series: Series, top: int, u: Array, a: Array, y: Array) -> Array:
-    """The sums by degrees up to `top`, in blocks of tokens that the backward pass computes again."""
-    degrees, shares = series.degrees(top), jnp.asarray(series.shares(top), a.dtype)
+def _expanded(series: Series, top: int, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
+    """The sums by degrees up to `top`, in blocks of tokens."""
+    degrees, shares = series.degrees(top), jnp.asarray(series.shares(top), u.dtype)
     size = max(1, 2**18 // len(degrees))
 
-    @jax.checkpoint
-    def moments(block):
-        u, y = block
-        return _product(series.features(top, _unit(y)).T, u)
+    def features(points, r):
+        found = series.features(top, points)
+        return found if r is None else found * series.bessel(top, r)[degrees].T
 
-    @jax.checkpoint
-    def values(a):
-        r = _norm(a)
-        # Backward passes forget the rule above; with the scale constant here too, second derivatives along the sphere hold.
-        factors = (series.bessel(top, r) * jnp.exp(r - lax.stop_gradient(r))[None])[degrees].T
-        return _product(factors * series.features(top, _unit(a)), total)
+    def add(total, block):
+        u, points, r = block
+        return total + _product(features(points, r).T, u), None
+
+    def cut(side):
+        return tuple(None if x is None else _blocks(x, size) for x in side)
 
     start = jnp.zeros((len(degrees), u.shape[1]), u.dtype)
-    total = lax.scan(lambda sum, block: (sum + moments(block), None), start, (_blocks(u, size), _blocks(y, size)))[0]
-    total = total * shares[:, None]
-    return lax.map(values, _blocks(a, size)).reshape(-1, u.shape[1])[: len(a)]
+    total = lax.scan(add, start, (_blocks(u, size), *cut(sources)))[0] * shares[:, None]
+    return lax.map(lambda side: _product(features(*side), total), cut(queries)).reshape(-1, u.shape[1])[
+        : len(queries[0])
+    ]
 
 
 def _product(x: Array, y: Array) -> Array:

@@ -8,7 +8,7 @@ import ctypes
 import functools
 import warnings
 from pathlib import Path
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -17,10 +17,11 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, PyTree
 
+from measureflow.sums import averages
 from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.costs import Cost
-from measureflow.sums.native import averages, constants
+from measureflow.sums.native import constants
 from measureflow.sums.native.pulse import Pulse
 from measureflow.sums.registry import register
 from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
@@ -155,13 +156,29 @@ class Native(AbstractEngine):
         values: Float[Array, "n e"],
     ) -> Float[Array, "m e"]:
         """Averages of other values, by the kernel."""
-        return averages.average(
-            covectors, offsets, sources, log_weights, values, threads=self.threads, level=self.level
-        )
+        kernel = AverageKernel(self.threads, self.level)
+        return averages.average(covectors, offsets, sources, log_weights, values, kernel=kernel)
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row go through the blocks of the JAX engine."""
         return Blockwise().rows(row, sources, *queries)
+
+
+class AverageKernel(NamedTuple):
+    """The C++ kernel behind averages."""
+
+    threads: int
+    level: int
+
+    def __call__(self, a: Array, b: Array, y: Array, w: Array, z: Array) -> Array:
+        """The sums, all members of a batch in one call."""
+        shape = jax.ShapeDtypeStruct((*z.shape[:-2], a.shape[-2], z.shape[-1]), z.dtype)
+        call = jax.ffi.ffi_call("measureflow_average", shape)
+        return call(a, b, y, w, z, threads=np.int32(self.threads), level=np.int32(self.level))
+
+    def exchanged(self) -> "AverageKernel":
+        """Itself: it knows nothing of either side."""
+        return self
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -182,7 +199,7 @@ def _attend_jvp(threads: int, level: int, primals, tangents):
         return (log_mass, mean), jax.jvp(lambda *arrays: tuple(Blockwise().attend(*arrays)), primals, tuple(whole))[1]
 
     def average(z):
-        return averages.average(a, -log_mass, y, w, z, threads=threads, level=level)
+        return averages.average(a, -log_mass, y, w, z, kernel=AverageKernel(threads, level))
 
     return (log_mass, mean), attend_tangent(average, a, y, log_mass, mean, tangents)
 

@@ -1,0 +1,243 @@
+"""Series of kernels on a card: moments of sources, and what covectors see of them.
+
+A program is one warp with a few tokens in each lane. It walks up through the functions of the series, which each follow from
+those before: multiples of an angle on the circle, harmonics of rising degree within each order on the sphere. Moments are
+sums over the tokens of a program, stored for each program and added up afterwards; values are sums over the functions, and
+stay in registers. Factors of a covector are found downwards from the highest degree (`factors`), and are a table because both
+walk upwards. All numbers are float64, whatever the tokens are: the card does them at half the speed of float32.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from measureflow.sums.pallas.card import compiled, filled, up
+
+LANES = 32
+AT_ONCE = 2**26
+"""Numbers that tables of factors and moments may have; more tokens go one block after the other."""
+GROUP = 4
+"""Columns of values that a program takes along."""
+
+
+class Walk(NamedTuple):
+    """How a program goes through the functions of a series.
+
+    - `tokens`: those of each lane.
+    - `table(top)`: the shape of all moments; `constants(top)`: numbers that the walk reads.
+    - `shares(top)`: how often each pair of functions counts.
+    - `up(degree, constants, points, visit, state)`: call `state = visit(index, degree, f, g, state)` for each pair of functions
+      `f, g`, of which `index` is the place in the table.
+    - `odd`: the `p` in `r / (2 k + p + r next)`, the ratio of two factors; `count(k)`: how often a degree counts.
+    """
+
+    tokens: int
+    table: Callable[[int], tuple[int, ...]]
+    constants: Callable[[int], np.ndarray]
+    shares: Callable[[int], np.ndarray]
+    up: Callable
+    odd: int
+    count: Callable
+
+
+class Side(NamedTuple):
+    """Unit vectors, with their lengths where these are covectors."""
+
+    points: Array
+    lengths: Array | None
+
+
+def sums(interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, sources: Side, u: Array) -> Array:
+    """The sums `sum_j u_j k(x_i, y_j)` over all degrees up to `degree <= top`."""
+    shares = jnp.asarray(walk.shares(top), u.dtype)
+    seen = moments(interpret, walk, top, degree, sources, u) * shares.reshape(*shares.shape, 1, 1)
+    return values(interpret, walk, top, degree, queries, seen)
+
+
+def _tile(walk: Walk) -> int:
+    return LANES * walk.tokens
+
+
+def _block(walk: Walk, top: int, n: int, lengths: bool) -> int:
+    """Tokens that are done at once, in whole tiles."""
+    tile = _tile(walk)
+    each = int(np.prod(walk.table(top))) * 2 * GROUP / tile + (top + 1 if lengths else 0)
+    return min(up(n, tile), max(tile, int(AT_ONCE / each) // tile * tile))
+
+
+def _cut(x: Array, block: int) -> Array:
+    """The last axis in blocks, which are a new first axis."""
+    cut = filled(x, block).reshape(*x.shape[:-1], -1, block)
+    return jnp.moveaxis(cut, -2, 0)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def factors(interpret: bool, walk: Walk, top: int, degree: Array, r: Array) -> Array:
+    """The factors of degrees up to `degree` for each length, scaled so that they add up to one; what is above is undefined."""
+    from jax.experimental import pallas as pl
+
+    tile = _tile(walk)
+
+    def kernel(degree_ref, r_ref, out_ref):
+        r, high = r_ref[...], degree_ref[0]
+        # The ratio beyond the highest degree, to some percent.
+        top = high.astype(r.dtype)
+        half = 0.5 * walk.odd
+        first = r / (top + 0.5 + half + jnp.sqrt((top + 1.5 + half) ** 2 + r**2))
+
+        def down(j, carry):
+            last, total = carry
+            k = high - j
+            here = r / (2.0 * k.astype(r.dtype) + walk.odd + r * last)
+            out_ref[k] = here
+            return here, here * (walk.count(k.astype(r.dtype)) + total)
+
+        _, total = jax.lax.fori_loop(0, high, down, (first, jnp.zeros_like(r)))
+        start = 1 / (1 + total)
+        out_ref[0] = start
+
+        def rise(k, last):
+            here = last * out_ref[k]
+            out_ref[k] = here * walk.count(k.astype(r.dtype))
+            return here
+
+        jax.lax.fori_loop(1, high + 1, rise, start)
+
+    return pl.pallas_call(
+        kernel,
+        grid=(len(r) // tile,),
+        in_specs=[pl.BlockSpec((1,), lambda i: (0,)), pl.BlockSpec((tile,), lambda i: (i,))],
+        out_specs=pl.BlockSpec((top + 1, tile), lambda i: (0, i)),
+        out_shape=jax.ShapeDtypeStruct((top + 1, len(r)), r.dtype),
+        **compiled(interpret, warps=1),
+    )(degree.reshape(1), r)
+
+
+def moments(interpret: bool, walk: Walk, top: int, degree: Array, sources: Side, u: Array) -> Array:
+    """The sums over all points of each function times each column of `u`: an array `(*table, 2, columns)`."""
+    points, r = sources
+    block = _block(walk, top, len(points), r is not None)
+    lengths = None if r is None else _cut(r, block)
+
+    def add(total, part):
+        points, u, r = part
+        known = None if r is None else factors(interpret, walk, top, degree, r)
+        return total + _moments(interpret, walk, top, degree, points, u, known), None
+
+    start = jnp.zeros((*walk.table(top), 2, u.shape[1]), u.dtype)
+    return jax.lax.scan(add, start, (_cut(points.T, block), _cut(u.T, block).mT, lengths))[0]
+
+
+def values(interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, seen: Array) -> Array:
+    """The sums over all functions at each point, times their moments and the factors of their degree."""
+    points, r = queries
+    n, block = len(points), _block(walk, top, len(points), r is not None)
+
+    def some(part):
+        points, r = part
+        known = None if r is None else factors(interpret, walk, top, degree, r)
+        return _values(interpret, walk, top, degree, points, known, seen)
+
+    out = jax.lax.map(some, (_cut(points.T, block), None if r is None else _cut(r, block)))
+    return out.reshape(-1, seen.shape[-1])[:n]
+
+
+def _inputs(pl, walk: Walk, top: int, degree: Array, points: Array, known: Array | None):
+    """What both kernels read: the degree, constants, points and perhaps factors, and in which blocks."""
+    tile, constants = _tile(walk), jnp.asarray(walk.constants(top), points.dtype)
+    arrays = [degree.reshape(1), constants, points, *([] if known is None else [known])]
+    specs = [
+        pl.BlockSpec((1,), lambda i: (0,)),
+        pl.BlockSpec(constants.shape, lambda i: (0,) * constants.ndim),
+        pl.BlockSpec((len(points), tile), lambda i: (0, i)),
+        pl.BlockSpec((top + 1, tile), lambda i: (0, i)),
+    ]
+    return arrays, specs[: len(arrays)]
+
+
+def _by_groups(call: Callable[[Array], Array], columns: Array) -> Array:
+    """A call on groups of columns, which are the last axis, filled up so that all are one program."""
+    count = columns.shape[-1]
+    whole = filled(columns, min(GROUP, count))
+    size = min(GROUP, count)
+    return jnp.concatenate([call(whole[..., k : k + size]) for k in range(0, whole.shape[-1], size)], -1)[..., :count]
+
+
+def _moments(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, u: Array, known: Array | None):
+    whole = _by_groups(lambda u: _moments_of(interpret, walk, top, degree, points, u, known), u)
+    places = np.indices(walk.table(top), np.int32)
+    written = (jnp.asarray(places[0]) <= degree) & jnp.asarray((places <= places[0]).all(0))
+    return jnp.where(written[None, ..., None, None], whole, 0.0).sum(0)
+
+
+def _values(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, known: Array | None, seen: Array):
+    return _by_groups(lambda seen: _values_of(interpret, walk, top, degree, points, known, seen), seen)
+
+
+# Jitted, so that the groups of all sums of a program are compiled once.
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _moments_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, u: Array, known: Array | None):
+    from jax.experimental import pallas as pl
+
+    tile, table, c = _tile(walk), walk.table(top), u.shape[1]
+    inputs, specs = _inputs(pl, walk, top, degree, points, known)
+    programs = points.shape[1] // tile
+
+    def kernel(degree_ref, constants, points_ref, *refs):
+        u_ref, out_ref = refs[-2:]
+        u = [u_ref[j] for j in range(c)]
+
+        def visit(index, k, f, g, state):
+            if known is not None:
+                f, g = f * refs[0][k], g * refs[0][k]
+            for j in range(c):
+                out_ref[(*index, 0, j)] = jnp.sum(u[j] * f)
+                out_ref[(*index, 1, j)] = jnp.sum(u[j] * g)
+            return state
+
+        here = [points_ref[i] for i in range(len(points))]
+        walk.up(degree_ref[0], constants, here, visit, ())
+
+    return pl.pallas_call(
+        kernel,
+        grid=(programs,),
+        in_specs=[*specs, pl.BlockSpec((c, tile), lambda i: (0, i))],
+        out_specs=pl.BlockSpec((None, *table, 2, c), lambda i: (i, *(0,) * (len(table) + 2))),
+        out_shape=jax.ShapeDtypeStruct((programs, *table, 2, c), points.dtype),
+        **compiled(interpret, warps=1),
+    )(*inputs, u.T)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, known: Array | None, seen: Array):
+    from jax.experimental import pallas as pl
+
+    tile, n, c = _tile(walk), points.shape[1], seen.shape[-1]
+    inputs, specs = _inputs(pl, walk, top, degree, points, known)
+
+    def kernel(degree_ref, constants, points_ref, *refs):
+        seen_ref, out_ref = refs[-2:]
+
+        def visit(index, k, f, g, state):
+            if known is not None:
+                f, g = f * refs[0][k], g * refs[0][k]
+            return tuple(x + f * seen_ref[(*index, 0, j)] + g * seen_ref[(*index, 1, j)] for j, x in enumerate(state))
+
+        here = [points_ref[i] for i in range(len(points))]
+        totals = walk.up(degree_ref[0], constants, here, visit, (jnp.zeros_like(here[0]),) * c)
+        for j, total in enumerate(totals):
+            out_ref[j] = total
+
+    return pl.pallas_call(
+        kernel,
+        grid=(n // tile,),
+        in_specs=[*specs, pl.BlockSpec(seen.shape, lambda i: (0,) * seen.ndim)],
+        out_specs=pl.BlockSpec((c, tile), lambda i: (0, i)),
+        out_shape=jax.ShapeDtypeStruct((c, n), points.dtype),
+        **compiled(interpret, warps=1),
+    )(*inputs, seen).T
