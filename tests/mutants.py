@@ -128,7 +128,7 @@ MUTANTS = [
         "negative-translation-direction-is-unstable",
     ),
     Mutant(
-        "spaces/sphere.py", "return v - jnp.vdot(x, v) * x", "return v", "layernorm-unnormalised-is-flow-on-the-sphere"
+        "spaces/sphere.py", "return v - _inner(x, v) * x", "return v", "layernorm-unnormalised-is-flow-on-the-sphere"
     ),
     # Training.
     Mutant(
