@@ -72,7 +72,7 @@ MUTANTS = [
         "[asked.seed, len(words)]",
         "tests/runs/test_design.py",
     ),
-    Mutant("runs/cells.py", "float(value).hex() if", "repr(value) if", "tests/runs/test_sweep.py"),
+    Mutant("runs/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/runs/test_sweep.py"),
     Mutant("runs/batching.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
     Mutant("runs/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
     Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),

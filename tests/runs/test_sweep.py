@@ -243,6 +243,16 @@ def test_series_that_are_asked_for_later_are_computed_then(tmp_path, monkeypatch
     assert len(seen) == 2
 
 
+def test_a_changed_input_file_makes_another_cell(tmp_path, monkeypatch):
+    seen = counted(monkeypatch)
+    for points in (np.eye(3), np.eye(3)[:2], np.eye(3)):
+        np.save(tmp_path / "tokens.npy", points)
+        base = {"init": str(tmp_path / "tokens.npy"), "layers": 1, "time": 1.0}
+        found = mf.runs.sweep(base, {"beta": [1.0]}, tmp_path / "s")
+    assert len(seen) == 2  # the third file is the first again
+    assert len(found.everything) == 2
+
+
 def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, monkeypatch):
     def full(self, entries):
         raise OSError(28, "No space left on device")
