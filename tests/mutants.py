@@ -91,7 +91,7 @@ MUTANTS = [
         "[asked.seed, len(words)]",
         "tests/runs/test_design.py",
     ),
-    Mutant("runs/cells.py", "float(value).hex() if", "repr(value) if", "tests/runs/test_sweep.py"),
+    Mutant("runs/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/runs/test_sweep.py"),
     Mutant("runs/batching.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
     Mutant("runs/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
     Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),
@@ -147,7 +147,7 @@ MUTANTS = [
         "negative-translation-direction-is-unstable",
     ),
     Mutant(
-        "spaces/sphere.py", "return v - jnp.vdot(x, v) * x", "return v", "layernorm-unnormalised-is-flow-on-the-sphere"
+        "spaces/sphere.py", "return v - _inner(x, v) * x", "return v", "layernorm-unnormalised-is-flow-on-the-sphere"
     ),
     # Training.
     Mutant(

@@ -17,6 +17,7 @@ import measureflow as mf
 from measureflow.runs import InputError, cells, ledger
 from measureflow.runs.batching import traceable
 from measureflow.runs.commands import command
+from measureflow.runs.folder import StorageError
 from measureflow.runs.sweeping import Interrupted
 
 BASE = {"n": 6, "dim": 3, "time": 1.0, "solver": "rk4", "dt": 0.25, "frames": 5, "series": ["met", "overlap"]}
@@ -228,6 +229,41 @@ def test_a_line_that_a_kill_left_half_written_is_cut_off(swept, tmp_path):
     (path / "cells.jsonl").write_bytes(b"{}\n" + whole)
     with pytest.raises(InputError, match=r"broken in line 1"):
         mf.runs.open_sweep(path).table  # noqa: B018
+
+
+def test_series_that_are_asked_for_later_are_computed_then(tmp_path, monkeypatch):
+    axes = {"beta": [0.5, 4.0], "seed": [0]}
+    first = mf.runs.sweep(BASE, axes, tmp_path / "s")
+    seen = counted(monkeypatch)
+    later = mf.runs.sweep(BASE, axes, tmp_path / "s", keep="series")
+    assert len(seen) == 2
+    assert "order" in later.to_xarray()
+    assert later.table.final_order.tolist() == pytest.approx(first.table.final_order.tolist(), abs=1e-13)
+    mf.runs.sweep(BASE, axes, tmp_path / "s")
+    assert len(seen) == 2
+
+
+def test_a_changed_input_file_makes_another_cell(tmp_path, monkeypatch):
+    seen = counted(monkeypatch)
+    for points in (np.eye(3), np.eye(3)[:2], np.eye(3)):
+        np.save(tmp_path / "tokens.npy", points)
+        base = {"init": str(tmp_path / "tokens.npy"), "layers": 1, "time": 1.0}
+        found = mf.runs.sweep(base, {"beta": [1.0]}, tmp_path / "s")
+    assert len(seen) == 2  # the third file is the first again
+    assert len(found.everything) == 2
+
+
+def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, monkeypatch):
+    def full(self, entries):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger.Ledger, "add", full)
+        with pytest.raises(
+            StorageError, match=r"Stopped after 0 of 1 cells: No space left on device. What was computed"
+        ):
+            mf.runs.sweep(lambda x: x, {"x": [1.0]}, tmp_path / "s")
+    assert mf.runs.sweep(lambda x: x, {"x": [1.0]}, tmp_path / "s").finished
 
 
 def test_rows_come_back_from_the_ledger_to_the_same_bits(swept):

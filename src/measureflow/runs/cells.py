@@ -66,6 +66,10 @@ class AbstractWork(abc.ABC):
         """What the series of a cell are called, where they have names of their own."""
         return {}
 
+    def kept(self, asked: Asked, entry: Mapping[str, Any]) -> bool:
+        """Whether what is known of a cell is all that is to be kept of it."""
+        return True
+
     def program(self, chunk: Chunk) -> str:
         """A text that is equal for chunks which share compiled programs."""
         first = chunk.cells[0].settings
@@ -121,6 +125,15 @@ class CommandWork(AbstractWork):
                 size = size_of(first, -(-len(part) // workers)) if names else 1
                 for start in range(0, len(part), size):
                     yield Chunk(tuple(part[start : start + size]), names if size > 1 else (), size)
+
+    def kept(self, asked: Asked, entry: Mapping[str, Any]) -> bool:
+        """Series and runs that are asked for later are computed then."""
+        match self.keep:
+            case "series":
+                return "times" in entry
+            case "runs":
+                return Path(str(self.folder), asked.key).is_dir()
+        return True
 
     def settings(self, asked: Asked) -> Settings:
         """The settings of a cell."""

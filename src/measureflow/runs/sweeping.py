@@ -14,6 +14,7 @@ from typing import Any
 from measureflow.runs.backends import AbstractBackend, Here
 from measureflow.runs.cells import AbstractWork, Asked, CommandWork
 from measureflow.runs.design import Design
+from measureflow.runs.folder import StorageError
 from measureflow.runs.ledger import Ledger
 from measureflow.runs.performing import signals
 from measureflow.runs.precise import say_precision
@@ -99,16 +100,21 @@ def perform_sweep(
         signals(),
     ):
         ledger.ask(design, [one.key for one in cells])
-        missing = [one for one in cells if _is_missing(ledger, one, retry)]
+        missing = [one for one in cells if _is_missing(ledger, work, one, retry)]
         progress = Progress(len(cells), len(cells) - len(missing))
         watch(progress)
         try:
             _compute(ledger, work, missing, backend, progress, watch)
         except KeyboardInterrupt:
+            Sweep(path).save()
             raise Interrupted(path) from None
-        finally:
-            found = Sweep(path)
-            found.save()
+        except OSError as error:
+            raise StorageError(
+                f"Stopped after {progress.known} of {progress.total} cells: {error.strerror or error}. What was computed is in "
+                f"{str(path)!r}; make room, and the same command goes on."
+            ) from None
+        found = Sweep(path)
+        found.save()
     return found
 
 
@@ -120,9 +126,12 @@ def check_size(design: Design, yes: bool) -> None:
         )
 
 
-def _is_missing(ledger: Ledger, one: Asked, retry: bool) -> bool:
+def _is_missing(ledger: Ledger, work: AbstractWork, one: Asked, retry: bool) -> bool:
+    """Whether a cell is to be computed: nothing is known of it, or not all that is to be kept now, or it failed before."""
     entry = ledger.entries.get(one.key)
-    return entry is None or (retry and entry["outcome"].startswith("Failed"))
+    if entry is None:
+        return True
+    return retry if entry["outcome"].startswith("Failed") else not work.kept(one, entry)
 
 
 def _compute(
