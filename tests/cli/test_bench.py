@@ -110,7 +110,7 @@ def test_the_table_of_a_card_runs_small_and_is_written(capsys, monkeypatch):
     assert all(row["seconds"] > 0 and row["per_second"] > 0 for row in kept)
     # Gradients of nearly uniform tokens cancel to a tenth.
     assert max(row["error"] for row in kept if row["error"] is not None) < 1e-4
-    assert "harmonics" in capsys.readouterr().out
+    assert "fourier" in capsys.readouterr().out
 
 
 def test_a_card_that_is_not_there_is_told(capsys):
