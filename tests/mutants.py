@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant("runs/batching.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
     Mutant("runs/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
     Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),
-    Mutant("studies/curves.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
+    Mutant("runs/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
     # Attention.
     Mutant(
         "fields/attention.py", HARDMAX, HARDMAX.replace("n.T,", "n,"), "negative-key-query-contracts-hardmax-to-zero"

@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     folder = folder_of(words.file[0], words.out)
     work = work_of(design, folder)
     if design.section.theory is not None:
-        from measureflow.studies.curves import check
+        from measureflow.runs.overlays import check
 
         check(design.section.theory)
     if words.dry_run:

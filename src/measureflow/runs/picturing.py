@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from measureflow.runs.settings import InputError
-from measureflow.runs.words import load, nearest
+from measureflow.runs.words import nearest
 
 if TYPE_CHECKING:
     from measureflow.runs.swept import Sweep
@@ -117,6 +117,10 @@ def _means(values: Any) -> str:
 
 
 def _law(sweep: "Sweep", dims: list[str]) -> Any:
-    """The law that the design names, which lives on a floor above."""
+    """The law that the design names, if it names one."""
     name = sweep.design.section.theory
-    return None if name is None else load("measureflow.studies.curves:law_of")(name, sweep, dims)
+    if name is None:
+        return None
+    from measureflow.runs.overlays import law_of
+
+    return law_of(name, sweep, dims)

@@ -9,6 +9,7 @@ from measureflow.plotting import Law
 from measureflow.runs.settings import InputError
 from measureflow.runs.words import nearest
 from measureflow.theory import equiangular
+from measureflow.theory.context import critical_sharpness
 
 if TYPE_CHECKING:
     from measureflow.runs.swept import Sweep
@@ -55,7 +56,7 @@ def critical(settings: dict[str, Any], axes: dict[str, np.ndarray]) -> Law | Non
 
     if set(axes) != {"gamma", "n"} or settings["init"] != "equiangular":
         return None
-    ends, line = np.array([axes["n"].min() / 2, 2.0 * axes["n"].max()]), np.full(2, 1 / (1 - OVERLAP))
+    ends, line = np.array([axes["n"].min() / 2, 2.0 * axes["n"].max()]), np.full(2, float(critical_sharpness(OVERLAP)))
     return Law("critical exponent γ = 1/(1 − ρ)", *((line, ends) if next(iter(axes)) == "gamma" else (ends, line)))
 
 
