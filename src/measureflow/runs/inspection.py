@@ -82,15 +82,15 @@ def depths_of(layers: int) -> np.ndarray:
     return np.unique(np.linspace(0, BEYOND * layers, 25).round())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InspectionJob(Job):
     """A model, its random double, and windows."""
 
-    model: Model = None  # pyright: ignore[reportAssignmentType]
-    double: Model = None  # pyright: ignore[reportAssignmentType]
-    windows: Windows = None  # pyright: ignore[reportAssignmentType]
-    chosen: tuple[int, ...] = ()
-    config: Inspecting = None  # pyright: ignore[reportAssignmentType]
+    model: Model
+    double: Model
+    windows: Windows
+    chosen: tuple[int, ...]
+    config: Inspecting
     found: dict[int, dict[str, np.ndarray]] = field(default_factory=dict)
     """What was seen at the layer in hand."""
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from measureflow.runs.inspected import NOTES, Inspected, figure, rows
 from measureflow.runs.reading import Run
-from measureflow.runs.verdicts import Finding
+from measureflow.runs.verdicts import NO, OPEN, YES, Finding
+
+COLOURS = {OPEN: "open", YES: "yes", NO: "no"}
+"""Answers, the longer ones first, and how they look."""
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; max-width: 1180px; margin: 2rem auto; padding: 0 1rem; }
@@ -82,14 +85,9 @@ def _verdicts(found: list[Finding]) -> str:
 
 
 def _answer(text: str) -> str:
-    word = next(
-        (word for word in ("yes", "no", "not decidable") if text == word or text.startswith((f"{word},", f"{word} "))),
-        "",
-    )
-    if text.startswith("not decidable"):
-        word = "not decidable"
-    kind = {"yes": "yes", "no": "no"}.get(word, "open")
-    return f'<span class="{kind}">{html.escape(word)}</span>{html.escape(text[len(word) :])}'
+    """An answer with its first word in its colour."""
+    word, kind = next((word, kind) for word, kind in COLOURS.items() if text.startswith(word))
+    return f'<span class="{kind}">{html.escape(word)}</span>{html.escape(text.removeprefix(word))}'
 
 
 def _note(note: Any) -> str:
