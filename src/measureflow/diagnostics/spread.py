@@ -9,6 +9,9 @@ from scipy.optimize import nnls
 
 from measureflow.measures import AbstractCloud
 
+MOST = 100
+"""Steps of least squares for each token: three, which is usual, can be too few for tokens that nearly coincide."""
+
 
 class Hemisphere(NamedTuple):
     """Whether an open hemisphere holds the directions of all tokens."""
@@ -46,7 +49,7 @@ def hemisphere(mu: AbstractCloud) -> Hemisphere:
     points = np.asarray(mu.points, float)
     rows = points / np.linalg.norm(points, axis=1, keepdims=True)
     system, ones = np.vstack([rows.T, np.ones(len(rows))]), np.append(np.zeros(rows.shape[1]), 1.0)
-    weights = nnls(system, ones)[0]
+    weights = nnls(system, ones, maxiter=MOST * len(rows))[0]
     nearest = weights @ rows
     pole = nearest / max(float(np.linalg.norm(nearest)), np.finfo(float).tiny)
     return Hemisphere(float((rows @ pole).min()), pole)
