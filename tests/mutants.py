@@ -30,6 +30,7 @@ HARDMAX = "return mu.farthest(xs @ self.interaction.T, self.tie) @ self.value.T"
 GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
 EXPERTS = "tests/networks/test_experts.py"
 LOOKS, HEADS, INSPECT = (f"tests/models/test_{name}.py" for name in ("looking", "heads", "inspect"))
+SHARDED = "tests/sums/test_sharded.py"
 MUTANTS = [
     # Kernels for a card, and what its derivatives are made of.
     Mutant(
@@ -48,6 +49,18 @@ MUTANTS = [
     Mutant("sums/averages.py", "kernel=kernel.exchanged())", "kernel=kernel)", "tests/sums/test_fast.py"),
     Mutant(
         "sums/tangent.py", "place[columns, rows] = np", "place[columns, columns] = np", "tests/sums/test_averages.py"
+    ),
+    # Sums that devices share.
+    Mutant("sums/devices.py", "else lax.psum(x, self.axis)", "else x", SHARDED),
+    Mutant("sums/devices.py", "first = lax.axis_index(self.axis) * len(a)", "first = 0", SHARDED),
+    Mutant("sums/devices.py", "old * mean + new * seen_mean", "new * mean + old * seen_mean", SHARDED),
+    Mutant("sums/series.py", "moments * jnp.exp(known[0] - everywhere[0])", "moments", SHARDED),
+    Mutant("sums/series.py", "+ devices.largest(w.max()), log_mass)", "+ 9 * w.max(), log_mass)", SHARDED),
+    Mutant(
+        "sums/isolated.py",
+        "lax.cond(most > 0, repair, lambda *seen",
+        "lax.cond(most < 0, repair, lambda *seen",
+        SHARDED,
     ),
     # Three that once escaped every study and test.
     Mutant(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ jax.config.update("jax_enable_x64", True)
 
 FLOW = """
 import measureflow as mf
-from measureflow.sums import Dense, Sharded
+from measureflow.sums import Dense, Harmonics, Sharded
 
 field, times = mf.SoftmaxAttention.isotropic(3, 4.0), [0.0, 1.0, 3.0]
 mu = mf.Particles.iid(mf.Sphere(3), 120, key=0)
@@ -34,6 +35,64 @@ for shard in path.final.points.addressable_shards:
     # Steps of one length, so that nothing but the order of sums differs; neighbours part by less than e^3 up to t = 3.
     np.testing.assert_allclose(shard.data, alone[shard.index], rtol=0, atol=1e-13)
 assert path.stats["engine"] == "sharded"
+
+# Chosen for the whole sum: harmonics, whose moments are added up.
+spread, many = Sharded(), mf.Particles.iid(mf.Sphere(3), 900, key=0)
+flow = mf.Flow(field, spread.spread(many.using(spread)), times)
+assert isinstance(flow.start.summing.engine, Harmonics)
+assert flow.start.engine.engine.tolerance == 1e-10
+alone = mf.evolve(field, many, times)
+for shard in flow.run().final.points.addressable_shards:
+    np.testing.assert_allclose(shard.data, alone.final.points[shard.index], rtol=0, atol=1e-6)
+"""
+
+
+IMPORTS = """
+import re
+from measureflow.sums import Dense, Fourier, Harmonics, Sharded, native, series
+"""
+
+SERIES = """
+
+def cloud(rng, n, dim):
+    # On one side all but two light tokens, which see so little that their sums must be exact.
+    points = np.eye(dim)[0] + 0.3 * rng.normal(size=(n, dim))
+    points[:2] = -np.eye(dim)[0] + 0.01 * rng.normal(size=(2, dim))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    lengths = np.where(np.arange(n) < 2, 40.0, rng.uniform(0, 40.0, n))
+    return [jnp.asarray(x) for x in (lengths[:, None] * points, points, np.where(np.arange(n) < 2, -25.0, rng.uniform(-2, 0, n)))]
+
+def observable(engine):
+    def of(*x):
+        seen = engine.attend(*x)
+        return jnp.sum(seen.mean ** 3) + jnp.sum(seen.log_mass ** 2)
+    return of
+
+def everything(engine, x, along):
+    slope = jax.grad(observable(engine), (0, 1, 2))
+    # On the circle also the change of the gradient along a direction: forward over reverse.
+    return engine.attend(*x), *(jax.jvp(slope, x, along) if x[0].shape[1] == 2 else slope(*x))
+
+def sent(dim, engine, n):
+    # The numbers that leave a device, by the program.
+    text = jax.jit(Sharded(engine).attend).lower(*cloud(np.random.default_rng(0), n, dim)).compile().as_text()
+    kinds = "all-reduce|all-gather|reduce-scatter|collective-permute|all-to-all"
+    shapes = [m.group(1) for m in re.finditer(rf"= (.*?) (?:{kinds})(?:-start)?\\(", text)]
+    assert shapes
+    found = [m.group(1).split(",") for shape in shapes for m in re.finditer(r"\\w+\\[([\\d,]*)\\]", shape)]
+    return sum(int(np.prod([int(k) for k in dims if k])) for dims in found)
+
+built = native.available()
+for engine, dim, road in ((Fourier(1e-10), 2, built), (Harmonics(1e-10), 3, built), (Harmonics(1e-10), 3, False)):
+    native.available = lambda road=road: road
+    x, along = (tuple(cloud(np.random.default_rng(seed), 100, dim)) for seed in (0, 1))
+    missed = jax.jit(series.by_averages, static_argnums=(0, 1))(type(engine).series, 1e-10, *x)[2]
+    assert list(np.flatnonzero(missed)) == [0, 1]
+    got, exact = (jax.jit(everything, static_argnums=0)(e, x, along) for e in (Sharded(engine), Dense()))
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(exact), strict=True):
+        # The tolerance, for numbers that scores up to 40 and their squares multiply.
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-8 * (1 + np.abs(other).max()))
+    assert sent(dim, engine, 3 * 10**3) == sent(dim, engine, 3 * 10**5)
 """
 
 
@@ -60,9 +119,9 @@ def arrays():
     return [jnp.asarray(rng.normal(size=shape)) for shape in ((10, 3), (17, 3), (17,))]
 
 
-def test_one_device_is_a_ring_of_one(arrays):
-    got, expected = Sharded(Dense()).attend(*arrays), Dense().attend(*arrays)
-    np.testing.assert_allclose(got.mean, expected.mean, atol=1e-14)
+def test_one_device_loses_nothing(arrays):
+    programs = [str(jax.make_jaxpr(engine.attend)(*arrays)) for engine in (Sharded(Dense()), Dense())]
+    assert programs[0] == programs[1]
 
 
 @pytest.mark.slow
@@ -89,7 +148,7 @@ def test_three_devices_give_the_sums_gradients_and_flows_of_one():
     row = lambda a: jnp.tanh(arrays[1] @ a).sum()
     np.testing.assert_allclose(ring.rows(row, 17, arrays[0]), Dense().rows(row, 17, arrays[0]), atol=1e-13)
     """
-    finish(start(FLOW, sums, devices=3))
+    finish(start(FLOW, sums, devices=3), start(IMPORTS, SERIES, devices=3))
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver, AbstractTolerance, Adaptive
 from measureflow.flows.trajectory import Measure
 from measureflow.measures import AbstractCloud, AbstractMeasure
-from measureflow.sums import Auto
 
 
 def check_kinds(field: Any, start: Any, noise: Any, called: str = "evolve(field, mu0, times)") -> None:
@@ -83,9 +82,7 @@ def resolved(solver: AbstractSolver | None, dtype: np.dtype, times: Float[Array,
 
 def summed(mu: Measure, solver: AbstractSolver) -> Measure:
     """A measure whose sums, where they have an error of their own, keep a hundredth of the tolerance of the solver."""
-    if not (isinstance(mu, AbstractCloud) and isinstance(mu.engine, Auto) and isinstance(solver, AbstractTolerance)):
-        return mu
-    if mu.summing.exact:
+    if not (isinstance(mu, AbstractCloud) and isinstance(solver, AbstractTolerance)) or mu.summing.exact:
         return mu
     rtol = solver.rtol
     return mu.using(mu.engine.within(float(rtol) / 100 if rtol is not None and checks.concrete(rtol) else None))

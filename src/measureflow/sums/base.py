@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PyTree
 
 from measureflow.spaces import AbstractSpace
 from measureflow.sums.costs import Cost, calibrated
+from measureflow.sums.devices import Devices
 
 FEW_PAIRS = 2**14
 """Up to so many, pairs are held at once: few kernels are worth their call."""
@@ -117,6 +118,23 @@ class AbstractEngine(eqx.Module):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean of the weighted sources seen by each covector."""
+
+    def attend_across(
+        self,
+        devices: Devices,
+        covectors: Float[Array, "m d"],
+        sources: Float[Array, "n d"],
+        log_weights: Float[Array, " n"],
+    ) -> Attended:
+        """What covectors of this device see of the sources of all devices, inside `shard_map`.
+
+        Shares of sources go round a ring, unless the engine needs less of them.
+        """
+        return Attended(*devices.ring(self.attend, covectors, sources, log_weights))
+
+    def within(self, tolerance: float | None) -> "AbstractEngine":
+        """The engine for sums at least as exact as a tolerance: itself, unless it is one that chooses."""
+        return self
 
     def on(self, space: AbstractSpace) -> "AbstractEngine":
         """The engine for tokens of a space: itself, unless it depends on where tokens live."""

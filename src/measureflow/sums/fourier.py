@@ -82,6 +82,7 @@ CIRCLE = sums.Series(
         lambda k: 2.0 + 0 * k,
     ),
     target="measureflow_modes",
+    width=lambda top: 2 * (top + 2),
     longest=constants.CIRCLE_LONGEST,
     part=constants.CIRCLE_PART,
     roundings=constants.CIRCLE_ROUNDINGS,

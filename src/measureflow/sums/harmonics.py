@@ -109,6 +109,7 @@ SPHERE = sums.Series(
     tail=_tail,
     walk=Walk(4, lambda top: (top + 1, top + 1), _steps, _shares, _over, 1, lambda k: 2 * k + 1),
     target="measureflow_sphere",
+    width=lambda top: (top + 2) * (top + 3),
     longest=constants.SPHERE_LONGEST,
     part=constants.SPHERE_PART,
     roundings=constants.SPHERE_ROUNDINGS,

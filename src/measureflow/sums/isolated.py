@@ -2,7 +2,10 @@
 
 A fast sum has an error relative to the largest mass that a covector could see. A covector that points away from nearly all
 sources sees so little of it that the error may exceed its tolerance: such covectors are few, and are summed again exactly.
+Devices that share the sources do so for those of all of them, chunk by chunk, as long as any has some left.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,7 @@ from jaxtyping import Array, Bool
 from measureflow.sums import native, pallas
 from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.devices import ALONE, Devices
 
 CHUNK, MANY = 32, 4096
 """Covectors summed at once: a tile of the native kernel for each of two cores; enough to fill a card."""
@@ -26,49 +30,57 @@ def exact() -> AbstractEngine:
     return native.Native() if native.on_cpu() else Blockwise()
 
 
-def resummed(missed: Bool[Array, " m"], seen: Attended, a: Array, y: Array, log_weights: Array) -> Attended:
+def resummed(
+    missed: Bool[Array, " m"], seen: Attended, a: Array, y: Array, log_weights: Array, devices: Devices = ALONE
+) -> Attended:
     """What was seen, with the covectors marked as missed summed exactly, and no work where none is."""
-    return Attended(*_resummed(missed, *seen, a, y, log_weights))
+    return Attended(*_resummed(devices, missed, *seen, a, y, log_weights))
 
 
-@jax.custom_jvp
-def _resummed(missed: Array, log_mass: Array, mean: Array, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _resummed(
+    devices: Devices, missed: Array, log_mass: Array, mean: Array, a: Array, y: Array, w: Array
+) -> tuple[Array, Array]:
+    most = devices.largest(missed.sum())
+
     def repair(log_mass, mean):
-        ids, count = _listed(missed, MANY if pallas.available() else CHUNK), missed.sum()
+        ids = _listed(missed, MANY if pallas.available() else CHUNK)
 
         def step(state):
             i, log_mass, mean = state
-            new = exact().attend(a.at[ids[i]].get(mode="clip"), y, w)
+            new = devices.shown(exact().attend, a.at[ids[i]].get(mode="clip"), y, w)
             return i + 1, *(x.at[ids[i]].set(part, mode="drop") for x, part in zip((log_mass, mean), new, strict=True))
 
-        return lax.while_loop(lambda state: state[0] * ids.shape[1] < count, step, (0, log_mass, mean))[1:]
+        return lax.while_loop(lambda state: state[0] * ids.shape[1] < most, step, (0, log_mass, mean))[1:]
 
-    return lax.cond(missed.any(), repair, lambda *seen: seen, log_mass, mean)
+    return lax.cond(most > 0, repair, lambda *seen: seen, log_mass, mean)
 
 
 @_resummed.defjvp
-def _resummed_jvp(primals, tangents):
+def _resummed_jvp(devices: Devices, primals, tangents):
     # A loop whose length is known, which also runs backwards.
     missed = primals[0]
+    most = devices.largest(missed.sum())
 
     def repair(log_mass, mean, a, y, w):
         ids = _listed(missed, WIDE)
 
         def some(i):
-            return tuple(exact().attend(a.at[i].get(mode="clip"), y, w))
+            return tuple(devices.shown(exact().attend, a.at[i].get(mode="clip"), y, w))
 
         def none(i):
             return jnp.zeros(len(i), a.dtype), jnp.zeros((len(i), a.shape[1]), a.dtype)
 
         # The checkpoint is around the choice: inside, each chunk would keep all sources for the backward pass.
-        rows = lax.map(jax.checkpoint(lambda i: lax.cond(i[0] < len(a), some, none, i)), ids)
+        wanted = jnp.arange(len(ids)) * ids.shape[1] < most
+        rows = lax.map(jax.checkpoint(lambda chunk: lax.cond(chunk[0], some, none, chunk[1])), (wanted, ids))
         parts = (new.reshape(-1, *old.shape[1:]) for old, new in zip((log_mass, mean), rows, strict=True))
         return tuple(x.at[ids.ravel()].set(p, mode="drop") for x, p in zip((log_mass, mean), parts, strict=True))
 
     def either(*arrays):
-        return lax.cond(missed.any(), repair, lambda *arrays: arrays[:2], *arrays)
+        return lax.cond(most > 0, repair, lambda *arrays: arrays[:2], *arrays)
 
-    return _resummed(*primals), jax.jvp(either, primals[1:], tangents[1:])[1]
+    return _resummed(devices, *primals), jax.jvp(either, primals[1:], tangents[1:])[1]
 
 
 def _listed(missed: Array, chunk: int) -> Array:

@@ -7,6 +7,8 @@ On a sphere of sources the kernel is a short sum of products, scaled so that not
 so sources enter through the moments `sum_j w_j f_k(y_j)` alone. The error is some roundings of the total weight, plus what
 the series leaves out. A covector that sees a tiny part of that weight would lose digits: its bound is checked, and where it
 exceeds the tolerance the sum is made exactly.
+
+Devices that share the sources add up their moments, so what they send does not grow with the tokens.
 """
 
 import dataclasses
@@ -25,6 +27,7 @@ from measureflow import checks
 from measureflow.sums import averages, native, pallas
 from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.devices import ALONE, Devices
 from measureflow.sums.isolated import resummed
 from measureflow.sums.native.constants import SCORE_ROUNDINGS
 from measureflow.sums.pallas import modes
@@ -43,7 +46,7 @@ class Series(NamedTuple):
     - `tail(k, r)`: a bound on the sum of all factors beyond degree `k`.
     - `walk`: how kernels of a card go through the features.
     - `tops`: the degrees that are compiled for; the smallest that suffices is taken when running.
-    - `target`: the name of the C++ kernel. `longest`: covectors beyond are summed exactly.
+    - `target`: the name of the C++ kernel; `width(top)`: the moments that it has. `longest`: covectors beyond are summed exactly.
     - `part`: how much of the tolerance may be left out. `roundings`: error in units of eps, at length 0 and for its root.
     """
 
@@ -58,6 +61,7 @@ class Series(NamedTuple):
     walk: modes.Walk
     tops: tuple[int, ...]
     target: str
+    width: Callable[[int], int]
     longest: float
     part: float
     roundings: tuple[float, float]
@@ -98,8 +102,19 @@ class AbstractSeries(AbstractEngine):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean, by the series and exactly where it does not suffice."""
+        return self.attend_across(ALONE, covectors, sources, log_weights)
+
+    def attend_across(
+        self,
+        devices: Devices,
+        covectors: Float[Array, "m d"],
+        sources: Float[Array, "n d"],
+        log_weights: Float[Array, " n"],
+    ) -> Attended:
+        """The same over the sources of all devices, of which each gets to know the moments alone."""
         check_sources(type(self).__name__, self.series, sources)
-        return attend(self.series, self.tolerance, self.threads, self.level, covectors, sources, log_weights)
+        arrays = covectors, sources, log_weights
+        return attend(self.series, self.tolerance, self.threads, self.level, devices, *arrays)
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row go through the blocks of the JAX engine."""
@@ -118,26 +133,32 @@ def check_sources(name: str, series: Series, sources: Array) -> None:
         raise ValueError(f"`{name}` needs sources on the unit {space}; a norm is off by {off:.3g}. {others}.")
 
 
-def attend(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array) -> Attended:
+def attend(
+    series: Series, tolerance: float, threads: int, level: int, devices: Devices, a: Array, y: Array, w: Array
+) -> Attended:
     """The log mass and tilted mean, by the series and exactly where it does not suffice."""
-    log_mass, mean, missed = alone(series, tolerance, threads, level, a, y, w)
-    return resummed(missed, Attended(log_mass, mean), a, y, w)
+    log_mass, mean, missed = alone(series, tolerance, threads, level, devices, a, y, w)
+    return resummed(missed, Attended(log_mass, mean), a, y, w, devices)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
-def alone(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array):
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
+def alone(
+    series: Series, tolerance: float, threads: int, level: int, devices: Devices, a: Array, y: Array, w: Array
+) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance, by the series alone."""
-    if native.on_cpu():
+    if not native.on_cpu():
+        return by_averages(series, tolerance, a, y, w, devices)
+    if devices == ALONE:
         return natively(series, tolerance, threads, level, a, y, w)
-    return by_averages(series, tolerance, a, y, w)
+    return natively_across(series, tolerance, threads, level, devices, a, y, w)
 
 
-def _alone_jvp(series: Series, tolerance: float, threads: int, level: int, primals, tangents):
+def _alone_jvp(series: Series, tolerance: float, threads: int, level: int, devices: Devices, primals, tangents):
     a, y, w = primals
-    log_mass, mean, missed = alone(series, tolerance, threads, level, *primals)
+    log_mass, mean, missed = alone(series, tolerance, threads, level, devices, *primals)
     # What is missed is summed again exactly; here it only must stay finite, since nothing times infinity is no number.
-    safe = jnp.where(missed, _norm(a) + w.max(), log_mass), jnp.where(missed[:, None], 0.0, mean)
-    kernel = AverageKernel(series, left_out(series, tolerance, a.dtype))
+    safe = jnp.where(missed, _norm(a) + devices.largest(w.max()), log_mass), jnp.where(missed[:, None], 0.0, mean)
+    kernel = AverageKernel(series, left_out(series, tolerance, a.dtype), devices)
 
     def average(z):
         return averages.average(a, -safe[0], y, w, z, kernel=kernel)
@@ -151,26 +172,53 @@ alone.defjvp(_alone_jvp, symbolic_zeros=True)
 
 def natively(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array):
     """Log mass, mean and which covectors miss the tolerance, by the C++ kernel."""
-    kinds = ((a.shape[:1], a.dtype), (a.shape, a.dtype), (a.shape[:1], bool))
-    shapes = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
-    call = jax.ffi.ffi_call(series.target, shapes, vmap_method="expand_dims")
+    call = jax.ffi.ffi_call(series.target, _seen(a), vmap_method="expand_dims")
     attributes = {"tolerance": np.float64(tolerance), "threads": np.int32(threads), "level": np.int32(level)}
     log_mass, mean, missed = call(a, y, w, **attributes)
     return log_mass, mean, missed
 
 
-def by_averages(series: Series, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+def natively_across(
+    series: Series, tolerance: float, threads: int, level: int, devices: Devices, a: Array, y: Array, w: Array
+) -> tuple[Array, Array, Array]:
+    """The same over the sources of all devices, by the two halves of the C++ kernel with the sum of all moments between."""
+    options = {"threads": np.int32(threads), "level": np.int32(level)}
+
+    def by_degrees(top: int, need: Array, a: Array, y: Array, w: Array):
+        found = [jax.ShapeDtypeStruct((size,), np.float64) for size in (series.width(top), 2)]
+        gather = jax.ffi.ffi_call(f"{series.target}_moments", found, vmap_method="sequential")
+        moments, known = gather(y, w, need, **options)
+        everywhere = devices.largest(known)
+        total = devices.total(moments * jnp.exp(known[0] - everywhere[0]))
+        see = jax.ffi.ffi_call(f"{series.target}_values", _seen(a), vmap_method="sequential")
+        return tuple(see(a, need, total, everywhere, tolerance=np.float64(tolerance), **options))
+
+    with jax.enable_x64(True):
+        longest = devices.largest(_norm(a.astype(jnp.float64)).max())
+        cut = left_out(series, tolerance, a.dtype)
+        return _by_degrees(series, cut, longest, by_degrees, a, y, w)
+
+
+def _seen(a: Array) -> list[jax.ShapeDtypeStruct]:
+    """The shapes of log masses, means and marks."""
+    kinds = ((a.shape[:1], a.dtype), (a.shape, a.dtype), (a.shape[:1], bool))
+    return [jax.ShapeDtypeStruct(*kind) for kind in kinds]
+
+
+def by_averages(
+    series: Series, tolerance: float, a: Array, y: Array, w: Array, devices: Devices = ALONE
+) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance, by averages of the series."""
-    r, top = _norm(a), w.max()
+    r, top = _norm(a), devices.largest(w.max())
     cut = left_out(series, tolerance, a.dtype)
-    ones = jnp.ones((len(y), 1), y.dtype)
-    sums = averages.average(a, -r, y, w - top, jnp.concatenate([ones, y], 1), kernel=AverageKernel(series, cut))
+    values = jnp.concatenate([jnp.ones((len(y), 1), y.dtype), y], 1)
+    sums = averages.average(a, -r, y, w - top, values, kernel=AverageKernel(series, cut, devices))
     mass, mean = sums[:, 0], sums[:, 1:] / sums[:, :1]
     # Scores of size r carry r roundings into the exponent.
     allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(a.dtype).eps) * (1 + r))
     base, growth = series.roundings
-    error = jnp.exp(w - top).sum() * (cut + EPS * (base + growth * jnp.sqrt(r)))
-    off = jnp.abs(_norm(y) - 1).max()
+    error = devices.total(jnp.exp(w - top).sum()) * (cut + EPS * (base + growth * jnp.sqrt(r)))
+    off = devices.largest(jnp.abs(_norm(y) - 1).max())
     missed = (mass * allowed < error) | (r * off > allowed) | (r > series.longest)
     return top + r + jnp.log(mass), mean, missed
 
@@ -178,6 +226,16 @@ def by_averages(series: Series, tolerance: float, a: Array, y: Array, w: Array) 
 def left_out(series: Series, tolerance: float, dtype) -> float:
     """What the series may leave out of the total weight: a part of the tolerance, which is never below that of the numbers."""
     return max(EPS, series.part * max(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(dtype).eps)))
+
+
+def _by_degrees(series: Series, cut: float, longest: Array, f: Callable[..., PyTree[Array]], *arrays: Array):
+    """A function of the degrees that are compiled for and those that the longest covector needs, for as few as suffice."""
+    longest = jnp.minimum(longest, series.longest)
+    degrees = jnp.arange(series.tops[-1], dtype=jnp.float64)
+    need = jnp.sum(series.tail(degrees, longest) > cut).astype(jnp.int32)
+    level = jnp.sum(need > jnp.asarray(series.tops[:-1], jnp.int32))
+    branches = [functools.partial(f, top, jnp.minimum(need, top)) for top in series.tops]
+    return lax.switch(level, branches, *arrays)
 
 
 class AverageKernel(NamedTuple):
@@ -188,6 +246,7 @@ class AverageKernel(NamedTuple):
 
     series: Series
     left_out: float
+    devices: Devices = ALONE
     turned: bool = False
     interpret: bool = False
 
@@ -200,12 +259,8 @@ class AverageKernel(NamedTuple):
         with jax.enable_x64(True):
             a, b, y, w, u = (x.astype(jnp.float64) for x in (a, b, y, w, z))
             covectors = y if self.turned else a
-            longest = jnp.minimum(_norm(covectors).max(), self.series.longest)
-            degrees = jnp.arange(self.series.tops[-1], dtype=jnp.float64)
-            need = jnp.sum(self.series.tail(degrees, longest) > self.left_out).astype(jnp.int32)
-            level = jnp.sum(need > jnp.asarray(self.series.tops[:-1], jnp.int32))
-            branches = [functools.partial(self._sums, top, jnp.minimum(need, top)) for top in self.series.tops]
-            return lax.switch(level, branches, a, b, y, w, u).astype(z.dtype)
+            longest = self.devices.largest(_norm(covectors).max())
+            return _by_degrees(self.series, self.left_out, longest, self._sums, a, b, y, w, u).astype(z.dtype)
 
     def _sums(self, top: int, need: Array, *arrays: Array) -> Array:
         def one(a, b, y, w, u):
@@ -222,8 +277,8 @@ class AverageKernel(NamedTuple):
 
     def _expanded(self, top: int, need: Array, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
         if self.interpret or pallas.available():
-            return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u)
-        return _expanded(self.series, top, queries, sources, u)
+            return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u, self.devices)
+        return _expanded(self.series, top, queries, sources, u, self.devices)
 
 
 def debye(order: Array, r: Array) -> Array:
@@ -241,7 +296,7 @@ def _norm(points: Array) -> Array:
     return jnp.sqrt(jnp.sum(points**2, -1))
 
 
-def _expanded(series: Series, top: int, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
+def _expanded(series: Series, top: int, queries: modes.Side, sources: modes.Side, u: Array, devices: Devices) -> Array:
     """The sums by degrees up to `top`, in blocks of tokens."""
     degrees, shares = series.degrees(top), jnp.asarray(series.shares(top), u.dtype)
     size = max(1, 2**18 // len(degrees))
@@ -258,7 +313,7 @@ def _expanded(series: Series, top: int, queries: modes.Side, sources: modes.Side
         return tuple(None if x is None else _blocks(x, size) for x in side)
 
     start = jnp.zeros((len(degrees), u.shape[1]), u.dtype)
-    total = lax.scan(add, start, (_blocks(u, size), *cut(sources)))[0] * shares[:, None]
+    total = devices.total(lax.scan(add, start, (_blocks(u, size), *cut(sources)))[0]) * shares[:, None]
     return lax.map(lambda side: _product(features(*side), total), cut(queries)).reshape(-1, u.shape[1])[
         : len(queries[0])
     ]

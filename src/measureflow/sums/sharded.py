@@ -1,8 +1,9 @@
-"""Kernel sums over many devices and processes: a ring.
+"""Kernel sums over many devices and processes.
 
-Each device holds its share of the covectors and of the sources. The shares of sources go round the ring; a device adds what
-its covectors see of each share, in the log domain, while the next one is on its way. So no device ever holds all pairs, nor
-all tokens more than once.
+Each device holds its share of the covectors and of the sources, and its engine says what devices exchange. For sums over all
+pairs the shares of sources go round a ring; a device adds what its covectors see of each share, in the log domain, while the
+next one is on its way. So no device ever holds all pairs, nor all tokens more than once. Series only add up moments, some
+kilobytes however many tokens there are.
 """
 
 import functools
@@ -15,9 +16,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
+from measureflow.spaces import AbstractSpace
 from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.choice import Auto
+from measureflow.sums.devices import Devices
 from measureflow.sums.registry import register
 
 AXIS = "tokens"
@@ -28,8 +31,8 @@ AXIS = "tokens"
 class Sharded(AbstractEngine):
     """Tokens spread over devices, of this process or of all processes after `jax.distributed.initialize`.
 
-    `engine` does the sums on each device. `spread` places tokens; those that are not placed are, at each sum. The results are
-    those of one device up to the rounding of another order.
+    `engine` does the sums on each device, chosen for the whole sum where it is one that chooses. `spread` places tokens; those
+    that are not placed are, at each sum. The results are those of one device up to the rounding of another order.
     """
 
     batches: ClassVar[bool] = False
@@ -48,7 +51,22 @@ class Sharded(AbstractEngine):
     def coarser(self) -> "Sharded | None":
         """The same shares with the engine of each device less exact, where it can be."""
         engine = self.engine.coarser()
-        return None if engine is None else Sharded(engine, list(self.mesh.devices.flat))
+        return None if engine is None else self._by(engine)
+
+    def within(self, tolerance: float | None) -> "Sharded":
+        """The same shares with the engine of each device within a tolerance."""
+        return self._by(self.engine.within(tolerance))
+
+    def on(self, space: AbstractSpace) -> "Sharded":
+        """The same shares for tokens of a space."""
+        return self._by(self.engine.on(space))
+
+    def pick(self, m: int, n: int, d: int, dtype) -> "Sharded":
+        """The same shares with the engine that is chosen for a sum."""
+        return self._by(self.engine.pick(m, n, d, dtype))
+
+    def _by(self, engine: AbstractEngine) -> "Sharded":
+        return Sharded(engine, list(self.mesh.devices.flat))
 
     def spread(self, tree: PyTree) -> PyTree:
         """A measure, or any tree of arrays, with the first axis of each array spread over the devices."""
@@ -66,13 +84,16 @@ class Sharded(AbstractEngine):
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
-        """The log mass and tilted mean, by shares of sources that go round."""
-        size, m = self.mesh.size, len(covectors)
+        """The log mass and tilted mean, by what the engine of the devices makes of their shares."""
+        size, m, (n, d) = self.mesh.size, len(covectors), sources.shape
+        engine = self.engine.pick(m, n, d, covectors.dtype)
+        if size == 1:
+            return engine.attend(covectors, sources, log_weights)
         # What only makes the shares equal has next to no weight.
         nothing = jnp.log(jnp.finfo(log_weights.dtype).tiny) + log_weights.min()
         shares = _padded(covectors, size), _padded(sources, size), _padded(log_weights, size, nothing)
-        log_mass, mean = self._over_devices(functools.partial(_ring, self.engine, size))(*shares)
-        return Attended(log_mass[:m], mean[:m])
+        seen = self._over_devices(functools.partial(engine.attend_across, Devices(AXIS)))(*shares)
+        return Attended(*(x[:m] for x in seen))
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Rows on all devices, each with all sources, through the blocks of the JAX engine."""
@@ -86,24 +107,8 @@ class Sharded(AbstractEngine):
         return jax.shard_map(f, mesh=self.mesh, in_specs=spread, out_specs=spread, check_vma=False)
 
 
-def _padded(x: Array, multiple: int, value: Array | float = 0.0) -> Array:
+def _padded(x: Array, multiple: int, value: Array | None = None) -> Array:
+    """Rows up to a multiple, with a value or, since that is where tokens may be, with the last row again."""
     extra = -len(x) % multiple
-    return jnp.concatenate([x, jnp.full((extra, *x.shape[1:]), value, x.dtype)]) if extra else x
-
-
-def _ring(engine: AbstractEngine, size: int, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    onward = [(i, (i + 1) % size) for i in range(size)]
-
-    def add(state, _):
-        log_mass, mean, y, w = state
-        seen = engine.attend(a, y, w)
-        total = jnp.logaddexp(log_mass, seen.log_mass)
-        old, new = jnp.exp(log_mass - total)[:, None], jnp.exp(seen.log_mass - total)[:, None]
-        y, w = (jax.lax.ppermute(x, AXIS, onward) for x in (y, w))
-        return (total, old * mean + new * seen.mean, y, w), None
-
-    # The first share starts the sums: from nothing, derivatives would meet infinity minus infinity.
-    first = engine.attend(a, y, w)
-    y, w = (jax.lax.ppermute(x, AXIS, onward) for x in (y, w))
-    (log_mass, mean, _, _), _ = jax.lax.scan(add, (*first, y, w), length=size - 1)
-    return log_mass, mean
+    last = x[-1:] if value is None else value
+    return jnp.concatenate([x, jnp.broadcast_to(last, (extra, *x.shape[1:]))]) if extra else x

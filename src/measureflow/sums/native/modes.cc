@@ -11,19 +11,6 @@ namespace {
 
 constexpr int REACH = 4;
 
-struct Series {
-  bool equal;
-  int top_mode, groups;
-  const double* coefficients;
-};
-
-template <typename T>
-struct Circle : Sum<T> {
-  int modes;
-  double *shortest, *longest;  // of each run of covectors
-  Series series;
-};
-
 // I_k(r) / I_{k-1}(r), from its bounds, good to some percent; the error dies out on the way down.
 double first_ratio(int k, double r) { return r / (k - 0.5 + std::sqrt((k + 0.5) * (k + 0.5) + r * r)); }
 
@@ -49,9 +36,6 @@ int modes_needed(double r, double tail) {
     if ((left += 2 * value[k]) > tail) break;
   return k;
 }
-
-#define KERNEL "modes.inc"
-#include "levels.inc"
 
 // With c the conjugate direction and m_k the moments, m_{-k} their conjugates, the mass is Re sum_k e_k I_k m_k c^k and the
 // first moment sum_{k >= 0} I_k m_{k+1} c^k plus the conjugate of sum_{k > 0} I_k m_{k-1} c^k; e_0 = 1 and e_k = 2.
@@ -90,31 +74,27 @@ std::vector<double> trigonometric(const std::vector<double>& moment, const std::
   return out;
 }
 
-template <typename T, typename F>
-void attend(Circle<T>& p, Helpers& helpers, F lengths, F moment_blocks, F query_tiles) {
-  // A thread costs some microseconds to wake, and more on a busy machine.
-  const auto useful = [&](int64_t tokens) { return 1 + tokens * p.modes / 500000; };
-  p.modes = 1;
-  p.runs = (p.m + RUN - 1) / RUN;
-  std::vector<double> ends(2 * p.runs);
-  p.shortest = ends.data();
-  p.longest = ends.data() + p.runs;
-  helpers.share(useful(p.m), p, lengths);
-  const double shortest = *std::min_element(p.shortest, p.shortest + p.runs);
-  const double longest = std::min(CIRCLE_LONGEST, *std::max_element(p.longest, p.longest + p.runs));
+template <typename T>
+struct Circle : Sum<T> {
+  static constexpr double LONGEST = CIRCLE_LONGEST;
+  int top_mode, modes, groups;
+  double truncation;
+  const double* coefficients;
 
-  p.truncation = std::max(EPS, CIRCLE_PART * p.tolerance);
-  const int top_mode = modes_needed(longest, p.truncation);
-  p.modes = top_mode + 2;
-  const auto moment = moments_of(p, 2 * p.modes, helpers, useful(p.n), moment_blocks);
-  // Lengths that differ by rounding alone are one.
-  const bool equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
-  const auto coefficients =
-      equal ? trigonometric(moment, bessel(longest, top_mode)) : polynomials(moment, top_mode);
-  p.series = {equal, top_mode, (top_mode + REACH) / (2 * REACH + 1) + 1, coefficients.data()};
-  helpers.share(useful(p.m), p, query_tiles);
-}
+  int needed() const { return modes_needed(this->most, left_out()); }
+  int64_t width() const { return 2 * modes; }
+  double left_out() const { return std::max(EPS, CIRCLE_PART * this->tolerance); }
+  void prepare(int degree) {
+    truncation = left_out(), top_mode = degree, modes = degree + 2, groups = (degree + REACH) / (2 * REACH + 1) + 1;
+  }
+  std::vector<double> expand(const std::vector<double>& moment) const {
+    return this->equal ? trigonometric(moment, bessel(this->most, top_mode)) : polynomials(moment, top_mode);
+  }
+};
+
+#define KERNEL "modes.inc"
+#include "levels.inc"
 
 }  // namespace
 
-SERIES_HANDLER(measureflow_modes, Circle, attend(p, helpers, lengths<T>, moment_blocks<T>, query_tiles<T>))
+SERIES_HANDLERS(measureflow_modes, Circle)

@@ -23,13 +23,6 @@ struct Table {
   int at(int l, int m) const { return m * (degree + 1) - m * (m - 1) / 2 + l - m; }
 };
 
-template <typename T>
-struct Ball : Sum<T> {
-  const Table* table;
-  bool equal;
-  const double* coefficients;
-};
-
 // i_l(r) / i_{l-1}(r), from its bounds, good to some percent; the error dies out on the way down.
 double first_ratio(int l, double r) { return r / (l + std::sqrt((l + 1.0) * (l + 1.0) + r * r)); }
 
@@ -84,36 +77,28 @@ std::vector<double> coefficients(const Table& t, const std::vector<double>& mome
   return out;
 }
 
+template <typename T>
+struct Ball : Sum<T> {
+  static constexpr double LONGEST = SPHERE_LONGEST;
+  Table table{0};
+  double truncation;
+  const double* coefficients;
+
+  int needed() const { return degree_needed(this->most, left_out()); }
+  int64_t width() const { return 2 * table.size; }
+  double left_out() const { return std::max(EPS, SPHERE_PART * this->tolerance); }
+  // Products of harmonics with coordinates have one degree more.
+  void prepare(int degree) { truncation = left_out(), table = Table(degree + 1); }
+  std::vector<double> expand(const std::vector<double>& moment) const {
+    const int degree = table.degree - 1;
+    const auto scale = this->equal ? bessel(this->most, degree) : std::vector<double>(degree + 1, 1.0);
+    return ::coefficients(table, moment, scale);
+  }
+};
+
 #define KERNEL "sphere.inc"
 #include "levels.inc"
 
-template <typename T, typename F>
-void attend(Ball<T>& p, Helpers& helpers, F moment_blocks, F query_tiles) {
-  double shortest = std::numeric_limits<double>::infinity(), longest = 0;
-  for (int64_t i = 0; i < p.m; ++i) {
-    const double x = p.covectors[3 * i], y = p.covectors[3 * i + 1], z = p.covectors[3 * i + 2], s = x * x + y * y + z * z;
-    shortest = s < shortest ? s : shortest;
-    longest = s > longest ? s : longest;
-  }
-  shortest = std::sqrt(shortest);
-  longest = std::min(SPHERE_LONGEST, std::sqrt(longest));
-
-  p.truncation = std::max(EPS, SPHERE_PART * p.tolerance);
-  const int degree = degree_needed(longest, p.truncation);
-  const Table table(degree + 1);
-  p.table = &table;
-  // A thread costs some microseconds to wake, and more on a busy machine.
-  const auto useful = [&](int64_t tokens) { return 1 + tokens * table.size / 500000; };
-  p.runs = (p.m + RUN - 1) / RUN;
-  const auto moment = moments_of(p, 2 * table.size, helpers, useful(p.n), moment_blocks);
-  // Lengths that differ by rounding alone are one.
-  p.equal = longest - shortest <= 4 * std::numeric_limits<T>::epsilon() * longest;
-  const auto scale = p.equal ? bessel(longest, degree) : std::vector<double>(degree + 1, 1.0);
-  const auto factors = coefficients(table, moment, scale);
-  p.coefficients = factors.data();
-  helpers.share(useful(p.m), p, query_tiles);
-}
-
 }  // namespace
 
-SERIES_HANDLER(measureflow_sphere, Ball, attend(p, helpers, moment_blocks<T>, query_tiles<T>))
+SERIES_HANDLERS(measureflow_sphere, Ball)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from measureflow.sums.devices import Devices
 from measureflow.sums.pallas.card import compiled, filled, up
 
 LANES = 32
@@ -52,10 +53,12 @@ class Side(NamedTuple):
     lengths: Array | None
 
 
-def sums(interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, sources: Side, u: Array) -> Array:
-    """The sums `sum_j u_j k(x_i, y_j)` over all degrees up to `degree <= top`."""
+def sums(
+    interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, sources: Side, u: Array, devices: Devices
+) -> Array:
+    """The sums `sum_j u_j k(x_i, y_j)` over all degrees up to `degree <= top` and the sources of all devices."""
     shares = jnp.asarray(walk.shares(top), u.dtype)
-    seen = moments(interpret, walk, top, degree, sources, u) * shares.reshape(*shares.shape, 1, 1)
+    seen = devices.total(moments(interpret, walk, top, degree, sources, u)) * shares.reshape(*shares.shape, 1, 1)
     return values(interpret, walk, top, degree, queries, seen)
 
 
