@@ -16,6 +16,8 @@ from jaxtyping import Array
 from measureflow.sums.native import constants
 
 LOG2E = float(np.log2(np.e))
+LEAST = -700.0
+"""The smallest exponent in float64 whose exponential, or power of two, is not zero here."""
 
 
 class Slopes(NamedTuple):
@@ -93,6 +95,11 @@ def exponential(interpret: bool, x: Array) -> Array:
     if interpret or x.dtype == np.float32:
         return power_of_two(interpret, x * LOG2E)
     return _scaled_power(x, LOG2E)
+
+
+def vanishing(x: Array, power: Array) -> Array:
+    """A power, or zero where its exponent is too small for float64."""
+    return jnp.where(x < LEAST, jnp.zeros_like(power), power) if x.dtype == np.float64 else power
 
 
 def _scaled_power(x: Array, scale: float) -> Array:

@@ -19,14 +19,23 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from measureflow.sums.native import constants
-from measureflow.sums.pallas.card import LOG2E, Slopes, batched, compiled, exponential, filled, fma, power_of_two, up
+from measureflow.sums.pallas.card import (
+    LOG2E,
+    Slopes,
+    batched,
+    compiled,
+    exponential,
+    filled,
+    fma,
+    power_of_two,
+    up,
+    vanishing,
+)
 
 CHUNK = 2**14
 """Sources whose sums are added up before they join the total."""
 SPAN = {"float32": constants.SPAN_FLOAT32, "float64": constants.SPAN_FLOAT64}
 """Scores that spread farther are shifted by the largest."""
-LEAST = -700.0
-"""The smallest exponent in float64 whose exponential, or power of two, is not zero here."""
 FEW_SOURCES = 2**13
 """Up to so many the largest score is found at once."""
 
@@ -113,11 +122,6 @@ def _walk(n: int, tile: Tile, add, zero, sums: int):
     return gather(totals, state)
 
 
-def _guarded(guarded: bool, s: Array, e: Array) -> Array:
-    """The exponential of an exponent, which is zero where that is too small for float64."""
-    return jnp.where(s < LEAST, jnp.zeros_like(e), e) if guarded and s.dtype == jnp.float64 else e
-
-
 def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
     from jax.experimental import pallas as pl
 
@@ -157,7 +161,8 @@ def _attend(interpret: bool, second: bool, a: Array, y: Array, w: Array) -> tupl
         def sums(weighted, shift):
             def add(last, first, state):
                 s, here = score(weighted or last, first, -shift[:, None])
-                e = _guarded(weighted or last, s, power_of_two(interpret, s))
+                e = power_of_two(interpret, s)
+                e = vanishing(s, e) if weighted or last else e
                 values = [*here, *(here[i] * here[j] for i, j in pairs)]
                 return state[0] + e, *(fma(interpret, e, z, x) for z, x in zip(values, state[1:], strict=True))
 
@@ -234,7 +239,7 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
             s = b + LOG2E * w_ref[here][None]
             for k in range(d):
                 s = fma(interpret, a[k], y_ref[k, here][None], s)
-            p = _guarded(True, s, power_of_two(interpret, s))
+            p = vanishing(s, power_of_two(interpret, s))
             return tuple(fma(interpret, p, z_ref[k, here][None], x) for k, x in enumerate(state))
 
         totals = _walk(n, tile, add, jnp.zeros((queries, lanes), dtype), width)
@@ -295,7 +300,7 @@ def sloped(
                 return start
 
             s = product(0, 0, b + w_ref[here][None])
-            p = _guarded(True, s, exponential(interpret, s))
+            p = vanishing(s, exponential(interpret, s))
             q = by_row + (0.0 if by_column is None else column_ref[seen * d, here][None])
             for i, j in slopes.pairs:
                 q = product(i, j, q)
