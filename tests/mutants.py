@@ -31,6 +31,7 @@ GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
 EXPERTS = "tests/networks/test_experts.py"
 LOOKS, HEADS, INSPECT = (f"tests/models/test_{name}.py" for name in ("looking", "heads", "inspect"))
 SHARDED = "tests/sums/test_sharded.py"
+CROWD = "tests/training/test_crowd.py"
 MUTANTS = [
     # Kernels for a card, and what its derivatives are made of.
     Mutant(
@@ -62,6 +63,17 @@ MUTANTS = [
         "lax.cond(most < 0, repair, lambda *seen",
         SHARDED,
     ),
+    # Heads on a card.
+    Mutant(
+        "sums/pallas/heads.py",
+        "visit(strip * self.strip + i, rows[i:], state)",
+        "visit(strip * self.strip + i, rows, state)",
+        CROWD,
+    ),
+    Mutant("sums/pallas/heads.py", "rows[: i + 1], state)", "rows[:i], state)", CROWD),
+    Mutant("sums/pallas/heads.py", "-means[r]), key)", "crowd.full(0.0)), key)", CROWD),
+    Mutant("sums/pallas/heads.py", "of_key[j] * (1 / LOG2E)", "of_key[j]", CROWD),
+    Mutant("sums/pallas/heads.py", "% parts * rows", "% parts", CROWD),
     # Three that once escaped every study and test.
     Mutant(
         "training/certificates.py",

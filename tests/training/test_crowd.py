@@ -9,6 +9,7 @@ import pytest
 
 from measureflow.sums import native
 from measureflow.sums.native import heads as kernel
+from measureflow.sums.pallas import heads as card
 from measureflow.training import FullHeads, ScoreHeads, crowd
 
 needs_kernel = pytest.mark.skipif(not native.available(), reason="the native kernel is not built here")
@@ -51,6 +52,25 @@ def test_the_kernel_computes_heads_and_their_slopes(n, S, T, d, k, v, level, dty
     both = lambda p, w, x, c: (kernel.total(p, w, x, **options), kernel.gradient(p, x, c, **options))  # noqa: E731
     found = jax.jit(both)(points, weights, tokens, cotangents)
     agree(found, plainly(n, S, T, d, k, v, dtype), ROUNDING[dtype])
+
+
+@pytest.mark.parametrize(
+    ("n", "S", "T", "d", "k", "v", "dtype"), [(33, 3, 6, 3, 2, 1, "float64"), (2, 1, 4, 4, 1, 2, "float32")]
+)
+def test_the_kernel_for_a_card_computes_heads_and_their_slopes(n, S, T, d, k, v, dtype, monkeypatch):
+    """Two warps of heads, the last nearly empty; strips that are not full; sequences in blocks, the last not full."""
+    monkeypatch.setattr(card, "AT_ONCE", 2 * 64 * 8 * (4 * k + 4 * v + 2))
+    arrays, options = draw(n, S, T, FullHeads(d, k, v), dtype), {"key_dim": k, "value_dim": v, "interpret": True}
+    both = lambda p, w, x, c: (card.total(p, w, x, **options), card.gradient(p, x, c, **options))  # noqa: E731
+    agree(jax.jit(both)(*arrays), plainly(n, S, T, d, k, v, dtype), ROUNDING[dtype])
+
+
+def test_a_card_takes_heads_that_fit_its_registers(monkeypatch):
+    monkeypatch.setattr(crowd.pallas, "available", lambda: True)
+    points = jnp.zeros((4, 8))
+    assert crowd._kernel(FullHeads(2, 1, 1), points) is card
+    assert crowd._kernel(FullHeads(2, 17, 1), points) is None
+    assert crowd._kernel(FullHeads(2, 1, 1), points.astype(jnp.float16)) is None
 
 
 @needs_kernel

@@ -5,8 +5,6 @@ the instruction set, -1 takes the best.
 """
 
 import jax
-import jax.custom_batching
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -38,20 +36,7 @@ def gradient(
 ) -> Float[Array, "n D"]:
     """The gradient, for each head, of what it computes paired with cotangents."""
     options = {"key_dim": key_dim, "value_dim": value_dim, "threads": threads, "level": level}
-
-    @jax.custom_batching.custom_vmap
-    def of(points, tokens, cotangents):
-        return _call("measureflow_heads_gradient", points, (points, tokens, cotangents), options)
-
-    @of.def_vmap
-    def _(size, batched, points, tokens, cotangents):
-        if batched == [True, False, False]:  # a batch of heads is more heads
-            return of(points.reshape(-1, points.shape[-1]), tokens, cotangents).reshape(points.shape), True
-        whole = zip(batched, (points, tokens, cotangents), strict=True)
-        members = tuple(x if own else jnp.broadcast_to(x, (size, *x.shape)) for own, x in whole)
-        return jax.lax.map(lambda member: of(*member), members), True
-
-    return of(points, tokens, cotangents)
+    return _call("measureflow_heads_gradient", points, (points, tokens, cotangents), options)
 
 
 def _call(name: str, like: Array, arguments: tuple[Array, ...], options: dict[str, int]) -> Array:

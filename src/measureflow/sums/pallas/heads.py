@@ -10,7 +10,7 @@ each query has seen (`Seen`). Scores are computed again wherever they are needed
 are not known here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -87,6 +87,10 @@ class Matrix(NamedTuple):
     across: int
     width: int
 
+    def at(self, a: int | Array, j: int) -> int | Array:
+        """The place of an entry."""
+        return self.first + a * self.down + j * self.across
+
 
 class Crowd(NamedTuple):
     """All that is known of the heads and sequences when programs are compiled.
@@ -114,7 +118,7 @@ class Crowd(NamedTuple):
         return cls(-(-len(points) // LANES), whole, d, k, v, strip, points.dtype, interpret)
 
     @property
-    def matrices(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    def matrices(self) -> tuple[Matrix, ...]:
         """Query, key and value, and the output by its transpose."""
         d, k, v = self.d, self.k, self.v
         wide = [Matrix(0, k, 1, k), Matrix(d * k, k, 1, k), Matrix(2 * d * k, v, 1, v)]
@@ -148,7 +152,9 @@ class Crowd(NamedTuple):
         """The number `2^x`, for any `x` that is not large."""
         return vanishing(x, power_of_two(self.interpret, x))
 
-    def call(self, kernel: Callable, sequences: int, inputs: list[tuple[Array, str]], outputs: list[tuple]) -> list[Array]:
+    def call(
+        self, kernel: Callable, sequences: int, inputs: list[tuple[Array, str]], outputs: list[tuple]
+    ) -> tuple[Array, ...]:
         """A program for each warp of heads, strip of positions and sequence; letters say what it gets of the axes of an array.
 
         `w` is its warp, `s` its sequence, `p` the positions of its strip, `.` all there is.
@@ -166,7 +172,7 @@ class Crowd(NamedTuple):
             chosen = [places.get(letter, (size, lambda i: 0)) for letter, size in zip(letters, shape, strict=True)]
             return pl.BlockSpec(tuple(size for size, _ in chosen), lambda i: tuple(place(i) for _, place in chosen))
 
-        return pl.pallas_call(
+        done = pl.pallas_call(
             lambda *refs: kernel(pl.program_id(0) % strips, *refs),
             grid=(self.warps * sequences * strips,),
             in_specs=[spec(x.shape, letters) for x, letters in inputs],
@@ -174,6 +180,7 @@ class Crowd(NamedTuple):
             out_shape=[jax.ShapeDtypeStruct(shape, self.dtype) for shape, _ in outputs],
             **compiled(self.interpret, warps=1),
         )(*(x for x, _ in inputs))
+        return tuple(done)
 
     def past(self, strip: Array, visit: Callable, state: Any) -> Any:
         """Call `state = visit(u, rows, state)` for all positions that a strip sees, with the rows of it that do."""
@@ -203,41 +210,48 @@ class Crowd(NamedTuple):
         return jax.lax.fori_loop(strip + 1, self.whole // self.strip, chunk, state)
 
 
-def _together(crowd: Crowd, rows: int, *matrices: Matrix) -> list[tuple[Matrix, ...]]:
-    """Matrices whose sums, for so many rows, stay in registers at once: all of them, or one after the other."""
-    few = rows * sum(m.width for m in matrices) * np.dtype(crowd.dtype).itemsize <= REGISTERS
-    return [matrices] if few else [(m,) for m in matrices]
+def _products(crowd: Crowd, steps: int, rows: int, sources: tuple, scalar: Callable, vector: Callable) -> Iterator:
+    """The sums over steps of `scalar(source, row, step)` times `vector(matrix, step)`: matrices, each with its rows of sums.
+
+    The first source belongs to queries, keys and values, the second, if there is one, to outputs. Matrices of a source are summed
+    at once where their sums stay in registers.
+    """
+    *inner, output = crowd.matrices
+    few = rows * sum(m.width for m in inner) * np.dtype(crowd.dtype).itemsize <= REGISTERS
+    groups = [(sources[0], group) for group in ([inner] if few else [[m] for m in inner])]
+    for source, group in groups if len(sources) == 1 else [*groups, (sources[1], [output])]:
+
+        def add(i, sums, source=source, group=group):
+            numbers, vectors = [scalar(source, r, i) for r in range(rows)], [vector(m, i) for m in group]
+            return tuple(
+                tuple(crowd.plus(part, x, here) for x, part in zip(numbers, sum, strict=True))
+                for here, sum in zip(vectors, sums, strict=True)
+            )
+
+        zero = tuple(((crowd.full(0.0),) * m.width,) * rows for m in group)
+        yield from zip(group, jax.lax.fori_loop(0, steps, add, zero), strict=True)
 
 
-def _looks(crowd: Crowd, theta: Array, x: Array, c: Array | None = None) -> list[Array]:
+def _looks(crowd: Crowd, theta: Array, *sources: Array) -> tuple[Array, ...]:
     """Queries, in units of powers of two, keys, values and perhaps the slopes of what is mixed, of every head and position."""
-    factors = (LOG2E / crowd.k**0.5, 1.0, 1.0, 1.0)
-    sources = [x] if c is None else [x, c]
+    size, matrices = len(sources[0]), crowd.matrices[: 2 + len(sources)]
 
     def kernel(_, theta_ref, *refs):
-        outs = dict(zip(crowd.matrices, zip(factors, refs[len(sources) :], strict=False), strict=False))
-        groups = [(refs[0], group) for group in _together(crowd, crowd.strip, *crowd.matrices[:3])]
-        for source, group in groups if c is None else [*groups, (refs[1], crowd.matrices[3:])]:
+        outs = dict(zip(matrices, refs[len(sources) :], strict=True))
 
-            def add(a, sums, source=source, group=group):
-                tokens = [source[r, a] for r in range(crowd.strip)]
-                found = []
-                for m, sum in zip(group, sums, strict=True):
-                    row = [theta_ref[m.first + a * m.down + j * m.across] for j in range(m.width)]
-                    found.append(tuple(crowd.plus(part, x, row) for x, part in zip(tokens, sum, strict=True)))
-                return tuple(found)
+        def row(m, a):
+            return [theta_ref[m.at(a, j)] for j in range(m.width)]
 
-            zero = tuple(((crowd.full(0.0),) * m.width,) * crowd.strip for m in group)
-            for m, sum in zip(group, jax.lax.fori_loop(0, crowd.d, add, zero), strict=True):
-                factor, out = outs[m]
-                for r in range(crowd.strip):
-                    for j in range(m.width):
-                        out[r, j] = factor * sum[r][j]
+        number = lambda source, r, a: source[r, a]  # noqa: E731
+        for m, sums in _products(crowd, crowd.d, crowd.strip, refs[: len(sources)], number, row):
+            factor = LOG2E / crowd.k**0.5 if m == crowd.matrices[0] else 1.0
+            for r in range(crowd.strip):
+                for j in range(m.width):
+                    outs[m][r, j] = factor * sums[r][j]
 
     inputs = [(theta, "w.."), *((source, "sp.") for source in sources)]
-    matrices = crowd.matrices[: 2 + len(sources)]
-    outputs = [((crowd.warps, len(x), crowd.whole, m.width, LANES), "wsp..") for m in matrices]
-    return crowd.call(kernel, len(x), inputs, outputs)
+    outputs = [((crowd.warps, size, crowd.whole, m.width, LANES), "wsp..") for m in matrices]
+    return crowd.call(kernel, size, inputs, outputs)
 
 
 def _attended(crowd: Crowd, strip: Array, query: list, key_ref: Any, value_ref: Any) -> tuple[list, list, list]:
@@ -263,7 +277,7 @@ def _attended(crowd: Crowd, strip: Array, query: list, key_ref: Any, value_ref: 
     return list(tops), [mass for mass, _ in found], [[x / mass for x in sum] for mass, sum in found]
 
 
-def _row(ref: Any, r: int, width: int) -> list[Array]:
+def _row(ref: Any, r: int | Array, width: int) -> list[Array]:
     return [ref[r, j] for j in range(width)]
 
 
@@ -277,7 +291,7 @@ def _added(crowd: Crowd, theta: Array, shares: Array, query: Array, key: Array, 
         mixed = [[share_ref[0] * x for x in row] for row in mixed]
 
         def coordinate(a, _):
-            column = [theta_ref[output.first + a + j * output.across] for j in range(crowd.v)]
+            column = [theta_ref[output.at(a, j)] for j in range(crowd.v)]
             for r in range(crowd.strip):
                 out_ref[r, a] = jnp.sum(crowd.dot(mixed[r], column, crowd.full(0.0)))
             return 0
@@ -375,22 +389,12 @@ def _collected(crowd: Crowd, x: Array, c: Array, *slopes: Array) -> Array:
         *slope_refs, out_ref = refs
         found = dict(zip(crowd.matrices, slope_refs, strict=True))
         first = pl.program_id(0) % parts * rows
-        groups = [(x_ref, group) for group in _together(crowd, rows, *crowd.matrices[:3])]
-        for source, group in [*groups, (c_ref, crowd.matrices[3:])]:
-
-            def add(t, sums, source=source, group=group):
-                tokens = [source[t, first + a] for a in range(rows)]
-                done = []
-                for m, sum in zip(group, sums, strict=True):
-                    slope = _row(found[m], t, m.width)
-                    done.append(tuple(crowd.plus(part, x, slope) for x, part in zip(tokens, sum, strict=True)))
-                return tuple(done)
-
-            zero = tuple(((crowd.full(0.0),) * m.width,) * rows for m in group)
-            for m, sum in zip(group, jax.lax.fori_loop(0, positions, add, zero), strict=True):
-                for a in range(rows):
-                    for j in range(m.width):
-                        out_ref[m.first + (first + a) * m.down + j * m.across] = sum[a][j]
+        number = lambda source, r, t: source[t, first + r]  # noqa: E731
+        slope = lambda m, t: _row(found[m], t, m.width)  # noqa: E731
+        for m, sums in _products(crowd, positions, rows, (x_ref, c_ref), number, slope):
+            for r in range(rows):
+                for j in range(m.width):
+                    out_ref[m.at(first + r, j)] = sums[r][j]
 
     flat = [y.reshape(positions, crowd.d) for y in (x, c)]
     flat += [y.reshape(crowd.warps, positions, -1, LANES) for y in slopes]
