@@ -98,8 +98,16 @@ def exponential(interpret: bool, x: Array) -> Array:
 
 
 def vanishing(x: Array, power: Array) -> Array:
-    """A power, or zero where its exponent is too small for float64."""
-    return jnp.where(x < LEAST, jnp.zeros_like(power), power) if x.dtype == np.float64 else power
+    """A power, or zero where its exponent is too small for float64.
+
+    The upper halves of numbers from `LEAST` down to minus infinity follow one another as integers. Comparing these leaves the
+    units for float64 alone, which are what limits the kernels.
+    """
+    if x.dtype != np.float64:
+        return power
+    first, last = (int(np.float64(end).view(np.uint64) >> 32) for end in (LEAST, -np.inf))
+    upper = (jax.lax.bitcast_convert_type(x, jnp.uint64) >> 32).astype(jnp.uint32)
+    return jnp.where(upper - np.uint32(first) <= np.uint32(last - first), jnp.zeros_like(power), power)
 
 
 def _scaled_power(x: Array, scale: float) -> Array:

@@ -269,9 +269,15 @@ def _average(interpret: bool, a: Array, b: Array, y: Array, w: Array, z: Array) 
 
 
 def sloped(
-    interpret: bool, slopes: Slopes, b: Array, w: Array, by_row: Array | None, by_column: Array | None
-) -> tuple[Array, Array]:
-    """The sums `sum_j p_ij q_ij` and `sum_j p_ij (q_ij x_j + x'_j)` over columns `x` and `x'`, if there are such.
+    interpret: bool,
+    slopes: Slopes,
+    b: Array,
+    w: Array,
+    by_row: Array | None,
+    by_column: Array | None,
+    totalled: bool = True,
+) -> tuple[Array | None, Array]:
+    """The sums `sum_j p_ij q_ij`, if they are wanted, and `sum_j p_ij (q_ij x_j + x'_j)` over columns `x` and `x'`, if any.
 
     `p_ij = e^{s_ij + b_i + w_j}` is at most 1, and `q_ij` the products of all pairs with what the row and the column add.
     """
@@ -281,14 +287,13 @@ def sloped(
     held, seen = len(slopes.rows), len(slopes.columns)
     tile = _tile(SLOPES, (held + 1) * d + 3, size * m, n, dtype)
     queries, lanes, lot = tile.queries, tile.lanes, tile.lot
-    by_row = jnp.zeros_like(b) if by_row is None else by_row
-    rows = [x.mT for x in slopes.rows]
-    rows = jnp.concatenate([b[:, None], by_row[:, None], *rows], 1)
+    rows = [b[:, None], *(x.mT for x in slopes.rows), *([] if by_row is None else [by_row[:, None]])]
+    rows = jnp.concatenate(rows, 1)
     columns = [x.mT for x in slopes.columns] + ([] if by_column is None else [by_column[:, None]])
     packed = filled(rows, queries), filled(w, lot, -jnp.inf), filled(jnp.concatenate(columns, 1), lot)
 
-    def kernel(row_ref, w_ref, column_ref, total_ref, out_ref):
-        b, by_row, *x = (row_ref[k][:, None] for k in range(2 + held * d))
+    def kernel(row_ref, w_ref, column_ref, *out_refs):
+        b, *x = (row_ref[k][:, None] for k in range(rows.shape[1]))
 
         def add(_, first, state):
             here = pl.ds(first, lanes)
@@ -301,34 +306,36 @@ def sloped(
 
             s = product(0, 0, b + w_ref[here][None])
             p = vanishing(s, exponential(interpret, s))
-            q = by_row + (0.0 if by_column is None else column_ref[seen * d, here][None])
+            added = [] if by_column is None else [column_ref[seen * d, here][None]]
+            q = functools.reduce(jnp.add, added + x[held * d :], jnp.zeros((1, 1), dtype))
             for i, j in slopes.pairs:
                 q = product(i, j, q)
             c = p * q
-            out = [fma(interpret, c, y[k], state[1 + k]) for k in range(d)]
+            out = [fma(interpret, c, y[k], state[k]) for k in range(d)]
             if seen == 2:
                 out = [fma(interpret, p, y[d + k], out[k]) for k in range(d)]
-            return state[0] + c, *out
+            return *out, *(total + c for total in state[d:])
 
-        total, *out = _walk(n, tile, add, jnp.zeros((queries, lanes), dtype), 1 + d)
-        total_ref[...] = total
+        sums = _walk(n, tile, add, jnp.zeros((queries, lanes), dtype), d + totalled)
         for k in range(d):
-            out_ref[k] = out[k]
+            out_refs[0][k] = sums[k]
+        if totalled:
+            out_refs[1][...] = sums[d]
 
     blocks = packed[0].shape[2] // queries
     row = pl.BlockSpec((None, queries), lambda i: (i // blocks, i % blocks))
-    total, out = pl.pallas_call(
+    out, *total = pl.pallas_call(
         kernel,
         grid=(size * blocks,),
         in_specs=[
             pl.BlockSpec((None, packed[0].shape[1], queries), lambda i: (i // blocks, 0, i % blocks)),
             *(_whole(pl, x, lambda i: i // blocks) for x in packed[1:]),
         ],
-        out_specs=[row, pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks))],
+        out_specs=[pl.BlockSpec((None, d, queries), lambda i: (i // blocks, 0, i % blocks)), row][: 1 + totalled],
         out_shape=[
-            jax.ShapeDtypeStruct((size, blocks * queries), dtype),
             jax.ShapeDtypeStruct((size, d, blocks * queries), dtype),
-        ],
+            jax.ShapeDtypeStruct((size, blocks * queries), dtype),
+        ][: 1 + totalled],
         **compiled(interpret, tile.warps),
     )(*packed)
-    return total[:, :m], out.mT[:, :m]
+    return total[0][:, :m] if totalled else None, out.mT[:, :m]

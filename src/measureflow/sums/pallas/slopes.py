@@ -33,15 +33,18 @@ RANKS = (2, 1, 2, 1)
 
 
 class Way(NamedTuple):
-    """How sums are made: by lanes, or with a `tolerance` by products."""
+    """How sums are made: by lanes, or with a `tolerance` by products; `weighed` where log weights have cotangents."""
 
     interpret: bool
     tolerance: float | None = None
+    weighed: bool = True
 
-    def sloped(self, slopes: Slopes, b: Array, w: Array, by_row: Array | None, by_column: Array | None):
+    def sloped(
+        self, slopes: Slopes, b: Array, w: Array, by_row: Array | None, by_column: Array | None, totalled: bool = True
+    ):
         """Sums with slopes, of arrays with one batch axis."""
         if self.tolerance is None:
-            return lanes.sloped(self.interpret, slopes, b, w, by_row, by_column)
+            return lanes.sloped(self.interpret, slopes, b, w, by_row, by_column, totalled)
         by_row = jnp.zeros_like(b) if by_row is None else by_row
         by_column = jnp.zeros_like(w) if by_column is None else by_column
         return products.sloped(self.interpret, self.tolerance, slopes, b, w, by_row, by_column)
@@ -76,9 +79,9 @@ def _pushed(a, b, y, w, da, dy, dw, *, way: Way):
 
 def _pulled(a, b, y, w, g, h, *, way: Way):
     def call(a, b, y, w, g, h):
-        _, a_bar = way.sloped(Slopes((a, h), (y,), ((1, 0),)), b, w, g, None)
-        w_bar, y_bar = way.sloped(Slopes((y,), (a, h), ((0, 1),)), w, b, None, g)
-        return a_bar, y_bar, w_bar
+        _, a_bar = way.sloped(Slopes((a, h), (y,), ((1, 0),)), b, w, g, None, totalled=False)
+        w_bar, y_bar = way.sloped(Slopes((y,), (a, h), ((0, 1),)), w, b, None, g, totalled=way.weighed)
+        return a_bar, y_bar, jnp.zeros_like(w) if w_bar is None else w_bar
 
     return batched(call, (*RANKS, 1, 2))(a, b, y, w, g, h)
 
@@ -179,7 +182,7 @@ _pull = _made(
 
 def _push_transpose(cotangents, a, b, y, w, *tangents, way):
     g, h = (ad.instantiate_zeros(x) for x in cotangents)
-    found = _pull.bind(a, b, y, w, g, h, way=way)
+    found = _pull.bind(a, b, y, w, g, h, way=way._replace(weighed=ad.is_undefined_primal(tangents[2])))
     return (
         None,
         None,
