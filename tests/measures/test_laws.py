@@ -87,6 +87,7 @@ def both_sides(mu):
         "tilted": (tuple(tilted), tuple(mu.attend(a + a[1][None]))),
         "moved": (along(lambda xs: xs), mu.expect(lambda x: mu.space.tangent(x, axis))),
         "mass": along(lambda xs: jnp.ones(len(xs))),
+        "resting": eqx.filter(rate, mu.moving(), inverse=True),
         "settled": mu.settle(),
         "seen": tuple(seen),
     }
@@ -130,6 +131,11 @@ def test_averages_change_as_the_continuity_equation_says(mu, sides):
     # Cells move at second order in their width, 2 pi / 256.
     agree(sides["moved"], atol=1e-3 if isinstance(mu, mf.CircleCells) else ROUNDING)
     np.testing.assert_allclose(sides["mass"], 0.0, atol=ROUNDING)
+
+
+def test_what_is_said_to_stay_has_no_rate(sides):
+    for rate in jax.tree.leaves(eqx.filter(sides["resting"], eqx.is_array)):
+        np.testing.assert_array_equal(rate, 0.0)
 
 
 def test_a_measure_on_its_space_is_settled(mu, sides):

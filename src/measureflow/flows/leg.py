@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from measureflow.fields import AbstractField
 from measureflow.fields.depth import jumps
 from measureflow.flows.solvers import AbstractFixedStep, AbstractSolver
-from measureflow.flows.stepping import AbstractMethod, Step, largest
+from measureflow.flows.stepping import AbstractMethod, Step, largest, moving
 from measureflow.flows.trajectory import (
     BLOW_UP,
     DIVERGED,
@@ -354,7 +354,7 @@ def _before(t: Float[Array, ""], end: Float[Array, ""]) -> Float[Array, ""]:
 
 def _left(mu: AbstractMeasure, strict: bool) -> Bool[Array, ""]:
     """Whether a measure has left the floating point numbers, or is none any more."""
-    size = largest(mu)
+    size = largest(moving(mu))
     return ~((size < jnp.sqrt(jnp.finfo(size.dtype).max)) & _sound(mu, strict))
 
 

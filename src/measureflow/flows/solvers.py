@@ -25,6 +25,7 @@ from measureflow.flows.stepping import (
     RungeKutta,
     Step,
     largest,
+    moving,
 )
 
 TOLERANCES = {"float64": (1e-8, 1e-10), "float32": (1e-5, 1e-6)}
@@ -127,7 +128,7 @@ class AbstractFixedStep(AbstractSolver):
         self, t0: Float[Array, ""], t1: Float[Array, ""], mu: Any, step: Step, length: Float[Array, ""]
     ) -> Judged:
         """Keep every finite step; another ends the run before it."""
-        finite = jnp.isfinite(largest(step.mu))
+        finite = jnp.isfinite(largest(moving(step.mu)))
         return Judged(finite, length, ~finite)
 
     def second(self) -> AbstractSolver:
@@ -252,7 +253,7 @@ class AbstractTolerance(AbstractSolver):
         The error is seen in the maximum norm: in a mean norm one token in a million could be lost. A step that ended early,
         at a stop, says little about the length of the next. Steps that no longer move time end the run.
         """
-        size = self._relative(step.error, mu, step.mu)
+        size = self._relative(*map(moving, (step.error, mu, step.mu)))
         size = jax.lax.stop_gradient(jnp.where(step.good & jnp.isfinite(size), size, jnp.inf))
         keep, taken = size < 1, jax.lax.stop_gradient(t1 - t0)
         factor = jnp.clip(SAFETY * size ** (-1 / self.order), SHRINK, jnp.where(keep, GROW, 1.0))

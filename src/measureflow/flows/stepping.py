@@ -106,17 +106,25 @@ class RungeKutta(AbstractMethod):
         """One step; its stages are one loop, so that the field is compiled once for all of them."""
         h, table = t1 - t0, self.tableau
         a, b, c = (jnp.asarray(part, h.dtype) for part in (table.matrix, table.b, table.c))
+        start, still = eqx.partition(mu, mu.moving())
+        first, resting = eqx.partition(k, mu.moving())
+
+        def at(weights, rates):
+            return eqx.combine(plus(start, weights, rates), still)
 
         def stage(rates, row):
             i, weights, time = row
-            return put(rates, i, rate(t0 + time * h, plus(mu, h * weights, rates))), None
+            new = rate(t0 + time * h, at(h * weights, rates))
+            return put(rates, i, moving(new)), None
 
-        rates = jax.tree.map(lambda leaf: leaf[None], k)
+        rates = jax.tree.map(lambda leaf: leaf[None], first)
         if len(b) > 1:
-            rates = put(none(mu, len(b)), 0, k)
+            rates = put(none(start, len(b)), 0, first)
             rates, _ = jax.lax.scan(stage, rates, (jnp.arange(1, len(b)), a[1:], c[1:]))
-        last = jax.tree.map(lambda leaf: leaf[-1], rates) if self.ends_in_rate else None
-        return Step(plus(mu, h * b, rates), self._error(h, mu, rates), last)
+        error, last = self._error(h, start, rates), None
+        if self.ends_in_rate:
+            last = eqx.combine(jax.tree.map(lambda leaf: leaf[-1], rates), resting)
+        return Step(at(h * b, rates), None if error is None else eqx.combine(error, resting), last)
 
     def _error(self, h: Float[Array, ""], mu: Any, rates: Any) -> Any:
         if self.tableau.b_error is None:
@@ -173,6 +181,11 @@ def plus(mu: Any, weights: Float[Array, " s"], rates: Any) -> Any:
     if len(weights) == 1:  # in a batch a product of matrices costs as much as the field
         return jax.tree.map(lambda leaf, k: leaf + weights[0] * k[0], mu, rates)
     return jax.tree.map(lambda leaf, k: leaf + jnp.tensordot(weights, k, axes=1), mu, rates)
+
+
+def moving(mu: Any) -> Any:
+    """The numbers of a measure, or of a tangent to it, that move."""
+    return eqx.filter(mu, mu.moving())
 
 
 def largest(tree: Any) -> Float[Array, ""]:

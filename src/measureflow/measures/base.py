@@ -89,6 +89,10 @@ class AbstractMeasure(eqx.Module):
         The result has the shape of the measure but is a tangent to it, not a measure.
         """
 
+    def moving(self) -> Any:
+        """Which of its numbers flows change, as a truth value for all or a tree of them; methods step along those alone."""
+        return True
+
     def drift(self, field: Any, t: Number) -> "AbstractMeasure":
         """The rate of change of the measure under a field, at a time."""
         return self.transport(lambda xs: field(t, xs, self))

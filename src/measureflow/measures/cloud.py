@@ -6,7 +6,7 @@ and along geodesics; the first two may leave the space, and `settle` returns.
 
 import abc
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -107,6 +107,10 @@ class AbstractCloud(AbstractMeasure):
         """The weighted sum of a function over the tokens."""
         return jnp.tensordot(self.weights, checks.rows(integrand(self.points), len(self.points)), axes=1)
 
+    def moving(self) -> Any:
+        """The points: weights, and numbers of the space, stay."""
+        return eqx.tree_at(lambda m: m.tokens.points, jax.tree.map(lambda _: False, self), True)
+
     def transport(self: Cloud, velocity: Callable[[Float[Array, "m d"]], Float[Array, "m d"]]) -> Cloud:
         """Each token follows its velocity inside the space; the weights stay."""
         ambient = velocity(self.points)
@@ -114,7 +118,7 @@ class AbstractCloud(AbstractMeasure):
             "velocity", ambient, self.points.shape, "A field must give each token a velocity of its own size."
         )
         rate = jax.vmap(self.space.tangent)(self.points, ambient)
-        still = jax.tree.map(jnp.zeros_like, self)  # weights, and numbers of the space, do not move
+        still = jax.tree.map(jnp.zeros_like, self)
         return eqx.tree_at(lambda m: m.tokens.points, still, rate)
 
     def shift(self: Cloud, displacement: Float[Array, "n d"]) -> Cloud:
