@@ -1,8 +1,8 @@
-"""What a card does: sums, gradients, sums below all pairs and flows, with PyTorch beside where it is installed.
+"""What a card does: sums, gradients, sums below all pairs, flows and training, with PyTorch beside where it is installed.
 
 The table is that of `docs/performance.md`. A row says the work, who does it, its size, the median of some runs in a row, what
-that makes in a second (pairs; tokens for sums below all pairs) and the largest error, relative to the largest entry, against
-float64 on a sample. With `shrink` all sizes are divided, to see that it runs.
+that makes in a second (pairs; tokens for sums below all pairs; heads for training) and the largest error, relative to the
+largest entry, against float64 on a sample. With `shrink` all sizes are divided, to see that it runs.
 """
 
 import importlib.util
@@ -73,13 +73,15 @@ def table(shrink: int = 1) -> Iterator[dict[str, Any]]:
     """The rows of the table, one after the other."""
     for case in cases() + below():
         yield _row(case._replace(n=max(64, case.n // shrink)))
+    yield from _loops(shrink)
     yield from _flows(shrink)
+    yield from _training(shrink)
     if importlib.util.find_spec("torch") is not None:
         yield from _torch(shrink)
 
 
-def _tokens(n: int, dim: int, dtype: str) -> jax.Array:
-    y = jax.random.normal(jax.random.key(0), (n, dim), dtype)
+def _tokens(n: int, dim: int, dtype: str, seed: int = 0) -> jax.Array:
+    y = jax.random.normal(jax.random.key(seed), (n, dim), dtype)
     return y / jnp.sqrt(jnp.sum(y**2, 1, keepdims=True))
 
 
@@ -91,17 +93,16 @@ def _row(case: Case) -> dict[str, Any]:
     beta = jnp.asarray(case.beta, y.dtype)
     slope = case.work.startswith("gradient")
     run = jax.jit(_gradient(case.engine) if slope else _mean(case.engine))
-    seconds = timed(lambda: jax.block_until_ready(run(beta, y, w)))
+    seconds = timed(lambda: run(beta, y, w))
     error = _slope_error(case, beta, y, w) if slope else _error(run, beta, y, w)
-    return _said(case.work, case.name, case.n, case.dim, case.dtype, seconds, error)
+    done = case.n if "below" in case.work else case.n**2
+    return _said(case.work, case.name, case.n, case.dim, case.dtype, seconds, done, error)
 
 
 def _said(
-    work: str, name: str, n: int, dim: int, dtype: str, seconds: float, error: float | None, sums: int = 1
-) -> dict:
-    done = 1 if "below" in work else n
-    rate = n * done * sums / seconds
-    figures = {"seconds": seconds, "per_second": rate, "error": error}
+    work: str, name: str, n: int, dim: int, dtype: str, seconds: float, done: int, error: float | None = None
+) -> dict[str, Any]:
+    figures = {"seconds": seconds, "per_second": done / seconds, "error": error}
     return {"work": work, "name": name, "n": n, "dim": dim, "dtype": dtype, **figures}
 
 
@@ -133,22 +134,23 @@ def _slope_error(case: Case, beta: jax.Array, y: jax.Array, w: jax.Array) -> flo
 
 def timed(run: Callable[[], Any]) -> float:
     """The median over turns of the seconds of a run among several in a row, after one to compile and one to warm up."""
-    run()
+    once = lambda: jax.block_until_ready(run())  # noqa: E731
+    once()
     begun = time.perf_counter()
-    run()
+    once()
     count = max(1, int(TURN / max(time.perf_counter() - begun, 1e-6)))
 
     def turn():
         begun = time.perf_counter()
         for _ in range(count):
-            run()
+            once()
         return (time.perf_counter() - begun) / count
 
     return statistics.median(turn() for _ in range(TURNS))
 
 
-def _flows(shrink: int) -> Iterator[dict[str, Any]]:
-    """Sums as flows make them: one after the other, of one cloud and of many; and a whole flow of a million tokens."""
+def _loops(shrink: int) -> Iterator[dict[str, Any]]:
+    """Sums one after the other, of one cloud and of many."""
     engine = _pairs()
 
     def steps(y, w, count):
@@ -160,23 +162,65 @@ def _flows(shrink: int) -> Iterator[dict[str, Any]]:
         n, shape = max(64, n // shrink), (batch,) if batch else ()
         y = jnp.broadcast_to(_tokens(n, 3, "float32"), (*shape, n, 3))
         w = jnp.zeros((*shape, n), y.dtype)
-        seconds = timed(lambda y=y, w=w: run(y, w, 200).block_until_ready()) / 200
+        seconds = timed(lambda y=y, w=w: run(y, w, 200)) / 200
         name = engine.name + (f", batch of {batch}" if batch else "")
-        yield _said("sum in a loop", name, n, 3, "float32", seconds, None, batch or 1)
-    yield _long(max(64, 2**20 // shrink))
+        yield _said("sum in a loop", name, n, 3, "float32", seconds, n**2 * (batch or 1))
 
 
-def _long(n: int) -> dict[str, Any]:
+def _flows(shrink: int) -> Iterator[dict[str, Any]]:
+    """Flows by `evolve` with steps of `RK4`: of few tokens, of many such clouds at once and one by one, and of a million."""
+    n, batch = max(64, 4096 // shrink), max(2, 256 // shrink)
+    run, engine = _flow(4.0, 50)
+    tokens = _tokens(n, 3, "float32")
+    yield _said("flow of 50 steps", engine(tokens), n, 3, "float32", timed(lambda: run(tokens)), 200 * n**2)
+    many = jnp.stack([_tokens(128, 3, "float32", seed) for seed in range(batch)])
+    at_once = jax.jit(jax.vmap(run))
+    for name, call in ((", at once", lambda: at_once(many)), (", one by one", lambda: [run(one) for one in many])):
+        name = f"{batch} of {engine(many[0])}{name}"
+        yield _said("flow of 50 steps", name, 128, 3, "float32", timed(call), 200 * batch * 128**2)
+    n = max(64, 2**20 // shrink)
+    run, engine = _flow(9.0, 20)
+    tokens = _tokens(n, 3, "float32")
+    yield _said("flow of 20 steps below", engine(tokens), n, 3, "float32", timed(lambda: run(tokens)), 80 * n)
+
+
+def _flow(beta: float, steps: int) -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], str]]:
+    """A flow of tokens on the sphere up to its end, and the name of the engine that does its sums."""
     import measureflow as mf
 
-    mu = mf.Particles(mf.Sphere(3), _tokens(n, 3, "float32"))
-    field = mf.SoftmaxAttention.isotropic(3, 9.0)
+    field = mf.SoftmaxAttention.isotropic(3, beta)
 
-    def run():
-        return jax.block_until_ready(mf.evolve(field, mu, [0.0, 1.0], mf.RK4(0.05)).final.points)
+    def start(points):
+        return mf.Particles(mf.Sphere(3), points)
 
-    name = mf.evolve(field, mu, [0.0, 1.0], mf.RK4(0.05)).stats["engine"]
-    return _said("flow of 20 steps below", str(name), n, 3, "float32", timed(run), None, 80)
+    @jax.jit
+    def run(points):
+        return mf.evolve(field, start(points), [0.0, 0.05 * steps], mf.RK4(0.05)).final.points
+
+    return run, lambda points: start(points).engine_name
+
+
+def _training(shrink: int) -> Iterator[dict[str, Any]]:
+    """Steps of training of many heads."""
+    from measureflow.runs import rivals
+
+    torch = importlib.util.find_spec("torch") is not None
+    for heads, sequences, dtype in (
+        (4096, 1, "float32"),
+        (16384, 1, "float32"),
+        (65536, 1, "float32"),
+        (4096, 8, "float32"),
+        (4096, 1, "float64"),
+    ):
+        n = max(64, heads // shrink)
+        extra = "" if sequences == 1 else f", {sequences} sequences"
+        run, exact = rivals.ours(n, sequences, dtype), rivals.ours(n, sequences, "float64")
+        got, truth = (np.asarray(step(), np.float64) for step in (run, exact))
+        error = None if dtype == "float64" else float(np.abs(got - truth).max() / np.abs(truth).max())
+        yield _said("training step", f"heads{extra}", n, rivals.DIM, dtype, timed(run), n * sequences, error)
+        if torch:
+            seconds = timed(rivals.in_torch(n, sequences, dtype))
+            yield _said("training step", f"torch heads{extra}", n, rivals.DIM, dtype, seconds, n * sequences)
 
 
 def _torch(shrink: int) -> Iterator[dict[str, Any]]:
@@ -193,7 +237,7 @@ def _torch(shrink: int) -> Iterator[dict[str, Any]]:
         x = torch.tensor(np.array(_tokens(n, dim, "float32")), device="cuda" if pallas.available() else "cpu")
         x = x.to(dtype)[None, None].requires_grad_()
         for work, run in (("sum", _torch_sum(x)), ("gradient", _torch_slope(x))):
-            yield _said(work, "torch SDPA", n, dim, str(dtype).removeprefix("torch."), timed(run), None)
+            yield _said(work, "torch SDPA", n, dim, str(dtype).removeprefix("torch."), timed(run), n**2)
 
 
 def _torch_sum(x) -> Callable[[], Any]:
