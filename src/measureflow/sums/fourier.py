@@ -35,14 +35,14 @@ def _waves(top: int, points: Array) -> Array:
     return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], 1)
 
 
-def _around(degree: Array, _, points: list[Array], visit, state):
+def _around(fma, degree: Array, _, points: list[Array], visit, state):
     """Cosine and sine of each multiple of the angle."""
     x, y = points
 
     def step(k, carry):
         c, s, state = carry
         state = visit((k,), k, c, s, state)
-        return c * x - s * y, s * x + c * y, state
+        return fma(c, x, -(s * y)), fma(s, x, c * y), state
 
     return jax.lax.fori_loop(0, degree + 1, step, (jnp.ones_like(x), jnp.zeros_like(x), state))[2]
 

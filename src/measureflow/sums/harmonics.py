@@ -57,7 +57,7 @@ def _harmonics(top: int, points: Array) -> Array:
     return (waves[:, :, None, :] * q[:, None]).reshape(len(z), -1)
 
 
-def _over(degree: Array, steps, points: list[Array], visit, state):
+def _over(fma, degree: Array, steps, points: list[Array], visit, state):
     """Harmonics `Q_lm(z) (x + iy)^m`, order by order."""
     x, y, z = points
 
@@ -68,11 +68,11 @@ def _over(degree: Array, steps, points: list[Array], visit, state):
 
         def rise(k, carry):
             last, before, state = carry
-            here = steps[0, k, m] * z * last - steps[1, k, m] * before
+            here = fma(before, -steps[1, k, m], steps[0, k, m] * z * last)
             return here, last, visit((k, m), k, here * c, here * s, state)
 
         state = jax.lax.fori_loop(m + 1, degree + 1, rise, (first, jnp.zeros_like(z), state))[2]
-        return c * x - s * y, s * x + c * y, state
+        return fma(c, x, -(s * y)), fma(s, x, c * y), state
 
     return jax.lax.fori_loop(0, degree + 1, order, (jnp.ones_like(x), jnp.zeros_like(x), state))[2]
 

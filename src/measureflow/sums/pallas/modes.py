@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from measureflow.sums.devices import Devices
-from measureflow.sums.pallas.card import compiled, filled, up
+from measureflow.sums.pallas.card import compiled, filled, fma, up
 
 LANES = 32
 AT_ONCE = 2**26
@@ -32,8 +32,8 @@ class Walk(NamedTuple):
     - `tokens`: those of each lane.
     - `table(top)`: the shape of all moments; `constants(top)`: numbers that the walk reads.
     - `shares(top)`: how often each pair of functions counts.
-    - `up(degree, constants, points, visit, state)`: call `state = visit(index, degree, f, g, state)` for each pair of functions
-      `f, g`, of which `index` is the place in the table.
+    - `up(fma, degree, constants, points, visit, state)`: call `state = visit(index, degree, f, g, state)` for each pair of
+      functions `f, g`, of which `index` is the place in the table; `fma(x, y, z)` is `x y + z` by one instruction.
     - `odd`: the `p` in `r / (2 k + p + r next)`, the ratio of two factors; `count(k)`: how often a degree counts.
     """
 
@@ -204,7 +204,7 @@ def _moments_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Ar
             return state
 
         here = [points_ref[i] for i in range(len(points))]
-        walk.up(degree_ref[0], constants, here, visit, ())
+        walk.up(functools.partial(fma, interpret), degree_ref[0], constants, here, visit, ())
 
     return pl.pallas_call(
         kernel,
@@ -229,10 +229,13 @@ def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Arr
         def visit(index, k, f, g, state):
             if known is not None:
                 f, g = f * refs[0][k], g * refs[0][k]
-            return tuple(x + f * seen_ref[(*index, 0, j)] + g * seen_ref[(*index, 1, j)] for j, x in enumerate(state))
+            for i, part in enumerate((f, g)):
+                state = tuple(fma(interpret, part, seen_ref[(*index, i, j)], x) for j, x in enumerate(state))
+            return state
 
         here = [points_ref[i] for i in range(len(points))]
-        totals = walk.up(degree_ref[0], constants, here, visit, (jnp.zeros_like(here[0]),) * c)
+        zero = jnp.zeros_like(here[0])
+        totals = walk.up(functools.partial(fma, interpret), degree_ref[0], constants, here, visit, (zero,) * c)
         for j, total in enumerate(totals):
             out_ref[j] = total
 
