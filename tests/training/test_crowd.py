@@ -55,7 +55,7 @@ def test_the_kernel_computes_heads_and_their_slopes(n, S, T, d, k, v, level, dty
 
 
 @pytest.mark.parametrize(
-    ("n", "S", "T", "d", "k", "v", "dtype"), [(33, 3, 6, 3, 2, 1, "float64"), (2, 1, 4, 4, 1, 2, "float32")]
+    ("n", "S", "T", "d", "k", "v", "dtype"), [(33, 3, 6, 3, 2, 1, "float64"), (2, 1, 4, 6, 1, 2, "float32")]
 )
 def test_the_kernel_for_a_card_computes_heads_and_their_slopes(n, S, T, d, k, v, dtype, monkeypatch):
     """Two warps of heads, the last nearly empty; strips that are not full; sequences in blocks, the last not full."""

@@ -1,6 +1,6 @@
 """One simulation over several processes, of one machine or of many: all compute the same legs, each its share of the tokens.
 
-Between legs every process holds all tokens; within a leg they are spread, and shares of sources go round a ring (`sums.Sharded`).
+Between legs every process holds all tokens; within a leg they are spread, and sums are those of `sums.Sharded`.
 The first process watches, saves and reports; the others compute along. Processes find each other by `jax.distributed`, and a peer
 that is missing or dies ends the run with a sentence within a time limit.
 """

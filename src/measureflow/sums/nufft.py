@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, PyTree
 
 from measureflow.sums.base import AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.devices import ALONE, Devices
 from measureflow.sums.isolated import resummed
 from measureflow.sums.native.constants import SCORE_ROUNDINGS
 from measureflow.sums.registry import register
@@ -84,6 +85,16 @@ class Nufft(AbstractEngine):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean, by transforms and exactly where these do not suffice."""
+        return self.attend_across(ALONE, covectors, sources, log_weights)
+
+    def attend_across(
+        self,
+        devices: Devices,
+        covectors: Float[Array, "m d"],
+        sources: Float[Array, "n d"],
+        log_weights: Float[Array, " n"],
+    ) -> Attended:
+        """The same over the sources of all devices, whose transforms are added up."""
         if sources.shape[1] > MOST_COORDINATES:
             raise ValueError(
                 f"`Nufft` sums over up to {MOST_COORDINATES} coordinates; got {sources.shape[1]}. "
@@ -91,8 +102,8 @@ class Nufft(AbstractEngine):
             )
         if sources.dtype not in (np.float32, np.float64):
             raise TypeError(f"`Nufft` takes float32 or float64; got {sources.dtype}. `Blockwise` takes any.")
-        log_mass, mean, missed = _by_gaussians(self.reach, self.tolerance, covectors, sources, log_weights)
-        return resummed(missed, Attended(log_mass, mean), covectors, sources, log_weights)
+        log_mass, mean, missed = _by_gaussians(self.reach, self.tolerance, covectors, sources, log_weights, devices)
+        return resummed(missed, Attended(log_mass, mean), covectors, sources, log_weights, devices)
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
         """Other functions of a row go through the blocks of the JAX engine."""
@@ -111,31 +122,36 @@ def _modes(reach: float, precision: float) -> int:
     return math.ceil((2 * math.sqrt(2 * max(reach, 1.0) * left) + 2 * left) / (2 * math.pi))
 
 
-def _by_gaussians(reach: float, tolerance: float, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+def _by_gaussians(
+    reach: float, tolerance: float, a: Array, y: Array, w: Array, devices: Devices = ALONE
+) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance."""
     wide = jax.dtypes.canonicalize_dtype(np.float64)
     kind, dim = a.dtype, a.shape[1]
     a, y, w = (x.astype(wide) for x in (a, y, w))
     precision = _precision(reach, tolerance, dim)
-    radius = lax.stop_gradient(jnp.maximum(jnp.sqrt(jnp.sum(y**2, 1).max()), float(jnp.finfo(wide).tiny) ** 0.5))
+    farthest = devices.largest(jnp.sqrt(jnp.sum(y**2, 1).max()))
+    radius = lax.stop_gradient(jnp.maximum(farthest, float(jnp.finfo(wide).tiny) ** 0.5))
     scores = lax.stop_gradient(jnp.sqrt(jnp.sum(a**2, 1))) * radius
-    b = jnp.clip(scores.max(), 1.0, max(reach, 1.0))
+    b = jnp.clip(devices.largest(scores.max()), 1.0, max(reach, 1.0))
     x = a * (radius / jnp.maximum(b, scores))[:, None]  # beyond reach: on the unit sphere, and summed exactly later
     z = y / radius
     w = w + 0.5 * b * jnp.sum(z**2, 1)
-    top = lax.stop_gradient(w.max())
+    top = lax.stop_gradient(devices.largest(w.max()))
     weights = jnp.exp(w - top)
-    mass, slope = _gauss(_modes(reach, precision), precision, b, weights, x, z)
+    mass, slope = _gauss(_modes(reach, precision), precision, devices, b, weights, x, z)
     log_mass = top + 0.5 * b * jnp.sum(x**2, 1) + jnp.log(mass)
     mean = radius * (x + slope / (b * mass)[:, None])
     allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(kind).eps) * (1 + scores))
     # The nearest periodic image lies sqrt(2 l / b) beyond the ball and pulls the mean by its distance.
-    error = MARGIN * precision * (1 + jnp.sqrt(-2 * math.log(precision) / b)) * weights.sum()
+    error = MARGIN * precision * (1 + jnp.sqrt(-2 * math.log(precision) / b)) * devices.total(weights.sum())
     missed = (mass * allowed < error) | (scores > b * (1 + 4 * float(jnp.finfo(wide).eps)))
     return log_mass.astype(kind), mean.astype(kind), missed
 
 
-def _gauss(modes: int, precision: float, b: Array, weights: Array, x: Array, z: Array) -> tuple[Array, Array]:
+def _gauss(
+    modes: int, precision: float, devices: Devices, b: Array, weights: Array, x: Array, z: Array
+) -> tuple[Array, Array]:
     """The sum `sum_j u_j e^{-b |x - z_j|^2 / 2}` over points of the unit ball, and its gradient.
 
     Each mode has the factor `prod h / sqrt(2 pi b) e^{-h^2 k^2 / (2 b)}`; real fields travel in pairs, as one complex field.
@@ -152,7 +168,7 @@ def _gauss(modes: int, precision: float, b: Array, weights: Array, x: Array, z: 
     # The derivative rules of the library mix real and complex numbers, which a strict configuration would refuse.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         moments = jax_finufft.nufft1(kernel.shape, weights.astype(kinds), *(step * z).T, iflag=-1, eps=precision)
-    moments = moments * kernel.astype(kinds)
+    moments = devices.total(moments) * kernel.astype(kinds)
     fields = [moments, *(1j * jnp.broadcast_to(axis, kernel.shape).astype(kinds) * moments for axis in axes)]
     pairs = jnp.stack([f + 1j * g for f, g in zip(fields[::2], [*fields[1::2], 0 * fields[0]], strict=False)])
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
