@@ -68,8 +68,8 @@ def pytest_sessionstart(session):
         shutil.rmtree(PROGRAMS)
 
 
-RESIDENT = 1.7e9
-"""Bytes of memory at which compiled functions are dropped: each holds more than a megabyte, and a worker may have 2 GB."""
+RESIDENT = 3.5e9
+"""Bytes of memory at which compiled functions are dropped: each holds more than a megabyte, and a worker may have 4 GB."""
 
 
 def resident():

@@ -107,7 +107,7 @@ if nufft.available():
 
 def start(*parts: str, arguments: tuple[str, ...] = (), devices: int = 1) -> subprocess.Popen:
     script = "\n".join(textwrap.dedent(part) for part in (PREAMBLE, *parts))
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
