@@ -63,13 +63,8 @@ MUTANTS = [
         SHARDED,
     ),
     # Heads on a card.
-    Mutant(
-        "sums/pallas/heads.py",
-        "visit(strip * self.strip + i, rows[i:], state)",
-        "visit(strip * self.strip + i, rows, state)",
-        CROWD,
-    ),
-    Mutant("sums/pallas/heads.py", "rows[: i + 1], state)", "rows[:i], state)", CROWD),
+    Mutant("sums/pallas/heads.py", "range(i, self.strip), state)", "range(self.strip), state)", CROWD),
+    Mutant("sums/pallas/heads.py", "range(i + 1), state)", "range(i), state)", CROWD),
     Mutant("sums/pallas/heads.py", "-means[r]), key)", "crowd.full(0.0)), key)", CROWD),
     Mutant("sums/pallas/heads.py", "of_key[j] * (1 / LOG2E)", "of_key[j]", CROWD),
     Mutant("sums/pallas/heads.py", "% parts * rows", "% parts", CROWD),

@@ -184,30 +184,26 @@ class Crowd(NamedTuple):
 
     def past(self, strip: Array, visit: Callable, state: Any) -> Any:
         """Call `state = visit(u, rows, state)` for all positions that a strip sees, with the rows of it that do."""
-        rows = range(self.strip)
-
-        def chunk(c, state):
-            for i in rows:
-                state = visit(c * self.strip + i, rows, state)
-            return state
-
-        state = jax.lax.fori_loop(0, strip, chunk, state)
-        for i in rows:
-            state = visit(strip * self.strip + i, rows[i:], state)
+        state = self._strips(0, strip, visit, state)
+        for i in range(self.strip):
+            state = visit(strip * self.strip + i, range(i, self.strip), state)
         return state
 
     def future(self, strip: Array, visit: Callable, state: Any) -> Any:
         """The same for all positions that see a strip."""
-        rows = range(self.strip)
+        for i in range(self.strip):
+            state = visit(strip * self.strip + i, range(i + 1), state)
+        return self._strips(strip + 1, self.whole // self.strip, visit, state)
 
-        def chunk(c, state):
-            for i in rows:
-                state = visit(c * self.strip + i, rows, state)
+    def _strips(self, first: int | Array, last: int | Array, visit: Callable, state: Any) -> Any:
+        """The same for all positions of some strips, with all rows."""
+
+        def of(strip, state):
+            for i in range(self.strip):
+                state = visit(strip * self.strip + i, range(self.strip), state)
             return state
 
-        for i in rows:
-            state = visit(strip * self.strip + i, rows[: i + 1], state)
-        return jax.lax.fori_loop(strip + 1, self.whole // self.strip, chunk, state)
+        return jax.lax.fori_loop(first, last, of, state)
 
 
 def _products(crowd: Crowd, steps: int, rows: int, sources: tuple, scalar: Callable, vector: Callable) -> Iterator:
