@@ -28,6 +28,10 @@ class Devices(NamedTuple):
         """The largest over the devices, as a number that does not move."""
         return x if self.axis is None else lax.pmax(lax.stop_gradient(x), self.axis)
 
+    def some(self, marks: Array) -> Array:
+        """Whether any is marked on any device."""
+        return marks.any() if self.axis is None else lax.pmax(marks.any().astype(jnp.int32), self.axis) > 0
+
     def ring(self, attend: Sum, a: Array, y: Array, w: Array) -> tuple[Array, Array]:
         """What covectors see of all sources, whose shares go round while what is seen of the last ones is added."""
         if self.axis is None:

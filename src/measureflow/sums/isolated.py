@@ -41,9 +41,8 @@ def resummed(
 def _resummed(
     devices: Devices, missed: Array, log_mass: Array, mean: Array, a: Array, y: Array, w: Array
 ) -> tuple[Array, Array]:
-    most = devices.largest(missed.sum())
-
     def repair(log_mass, mean):
+        most = devices.largest(missed.sum())
         ids = _listed(missed, MANY if pallas.available() else CHUNK)
 
         def step(state):
@@ -53,14 +52,13 @@ def _resummed(
 
         return lax.while_loop(lambda state: state[0] * ids.shape[1] < most, step, (0, log_mass, mean))[1:]
 
-    return lax.cond(most > 0, repair, lambda *seen: seen, log_mass, mean)
+    return lax.cond(devices.some(missed), repair, lambda *seen: seen, log_mass, mean)
 
 
 @_resummed.defjvp
 def _resummed_jvp(devices: Devices, primals, tangents):
     # A loop whose length is known, which also runs backwards.
     missed = primals[0]
-    most = devices.largest(missed.sum())
 
     def repair(log_mass, mean, a, y, w):
         ids = _listed(missed, WIDE)
@@ -72,13 +70,13 @@ def _resummed_jvp(devices: Devices, primals, tangents):
             return jnp.zeros(len(i), a.dtype), jnp.zeros((len(i), a.shape[1]), a.dtype)
 
         # The checkpoint is around the choice: inside, each chunk would keep all sources for the backward pass.
-        wanted = jnp.arange(len(ids)) * ids.shape[1] < most
+        wanted = jnp.arange(len(ids)) * ids.shape[1] < devices.largest(missed.sum())
         rows = lax.map(jax.checkpoint(lambda chunk: lax.cond(chunk[0], some, none, chunk[1])), (wanted, ids))
         parts = (new.reshape(-1, *old.shape[1:]) for old, new in zip((log_mass, mean), rows, strict=True))
         return tuple(x.at[ids.ravel()].set(p, mode="drop") for x, p in zip((log_mass, mean), parts, strict=True))
 
     def either(*arrays):
-        return lax.cond(most > 0, repair, lambda *arrays: arrays[:2], *arrays)
+        return lax.cond(devices.some(missed), repair, lambda *arrays: arrays[:2], *arrays)
 
     return _resummed(devices, *primals), jax.jvp(either, primals[1:], tangents[1:])[1]
 

@@ -74,12 +74,16 @@ std::vector<double> trigonometric(const std::vector<double>& moment, const std::
   return out;
 }
 
-template <typename T>
-struct Circle : Sum<T> {
-  static constexpr double LONGEST = CIRCLE_LONGEST;
-  int top_mode, modes, groups;
-  double truncation;
+struct Series {
+  int top_mode, groups;
   const double* coefficients;
+};
+
+template <typename T>
+struct Circle : Sum<T>, Series {
+  static constexpr double LONGEST = CIRCLE_LONGEST;
+  int modes;
+  double truncation;
 
   int needed() const { return modes_needed(this->most, left_out()); }
   int64_t width() const { return 2 * modes; }
