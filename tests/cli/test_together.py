@@ -41,7 +41,7 @@ def test_two_processes_give_the_run_of_one_to_rounding_and_write_it_once(tmp_pat
     assert found.difference < 1e-12
     assert two.stats["steps"] == one.stats["steps"]
     assert two.stats["error"] == pytest.approx(one.stats["error"], rel=1e-2)
-    assert two.stats["engine"] == "sharded over 2"
+    assert two.stats["engine"] == "native, sharded over 2"
     assert "processes" not in (tmp_path / "two" / "config.toml").read_text()
     np.testing.assert_array_equal(two.times, one.times)
 

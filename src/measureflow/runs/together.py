@@ -104,7 +104,10 @@ def _gathered(path: Trajectory, like: Any) -> Trajectory:
     local = jax.tree.map(whole, path)
     at_home = lambda nu: None if nu is None else eqx.tree_at(lambda m: m.tokens.engine, nu, like.engine)  # noqa: E731
     return replace(
-        local, kept=at_home(local.kept), final=at_home(local.final), engine=f"sharded over {jax.process_count()}"
+        local,
+        kept=at_home(local.kept),
+        final=at_home(local.final),
+        engine=f"{like.engine_name}, sharded over {jax.process_count()}",
     )
 
 
