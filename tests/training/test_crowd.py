@@ -1,6 +1,7 @@
 """Many heads at once: the kernel and the XLA program agree, in values and in derivatives of every kind."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -63,6 +64,19 @@ def test_the_kernel_for_a_card_computes_heads_and_their_slopes(n, S, T, d, k, v,
     arrays, options = draw(n, S, T, FullHeads(d, k, v), dtype), {"key_dim": k, "value_dim": v, "interpret": True}
     both = lambda p, w, x, c: (card.total(p, w, x, **options), card.gradient(p, x, c, **options))  # noqa: E731
     agree(jax.jit(both)(*arrays), plainly(n, S, T, d, k, v, dtype), ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_heads_are_lowered_for_a_card_and_keep_no_scores(dtype):
+    """Arrays between the kernels grow with the heads and positions, and not with pairs of positions."""
+    n, T, d, k = 64, 32, 16, 4
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape in ((n, 4 * d * k), (1, T, d), (1, T, d))]
+    step = jax.jit(lambda p, x, c: card.gradient(p, x, c, key_dim=k, value_dim=k))
+    text = step.trace(*shapes).lower(lowering_platforms=("cuda",)).as_text()
+    assert all(f"heads_{name}" in text for name in ("look", "see", "see_back", "collect"))
+    shapes = re.findall(r"tensor<((?:\d+x)+)f(?:32|64)>", text)
+    sizes = [np.prod([int(size) for size in found.split("x")[:-1]]) for found in shapes]
+    assert max(sizes) <= n * max(4 * d * k, T * k) < n * T * T
 
 
 def test_a_card_takes_heads_that_fit_its_registers(monkeypatch):

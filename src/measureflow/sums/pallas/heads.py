@@ -153,7 +153,7 @@ class Crowd(NamedTuple):
         return vanishing(x, power_of_two(self.interpret, x))
 
     def call(
-        self, kernel: Callable, sequences: int, inputs: list[tuple[Array, str]], outputs: list[tuple]
+        self, name: str, kernel: Callable, sequences: int, inputs: list[tuple[Array, str]], outputs: list[tuple]
     ) -> tuple[Array, ...]:
         """A program for each warp of heads, strip of positions and sequence; letters say what it gets of the axes of an array.
 
@@ -178,6 +178,7 @@ class Crowd(NamedTuple):
             in_specs=[spec(x.shape, letters) for x, letters in inputs],
             out_specs=[spec(shape, letters) for shape, letters in outputs],
             out_shape=[jax.ShapeDtypeStruct(shape, self.dtype) for shape, _ in outputs],
+            name=f"heads_{name}",
             **compiled(self.interpret, warps=1),
         )(*(x for x, _ in inputs))
         return tuple(done)
@@ -247,7 +248,7 @@ def _looks(crowd: Crowd, theta: Array, *sources: Array) -> tuple[Array, ...]:
 
     inputs = [(theta, "w.."), *((source, "sp.") for source in sources)]
     outputs = [((crowd.warps, size, crowd.whole, m.width, LANES), "wsp..") for m in matrices]
-    return crowd.call(kernel, size, inputs, outputs)
+    return crowd.call("look", kernel, size, inputs, outputs)
 
 
 def _attended(crowd: Crowd, strip: Array, query: list, key_ref: Any, value_ref: Any) -> tuple[list, list, list]:
@@ -295,7 +296,7 @@ def _added(crowd: Crowd, theta: Array, shares: Array, query: Array, key: Array, 
         jax.lax.fori_loop(0, crowd.d, coordinate, 0)
 
     inputs = [(theta, "w.."), (shares, "w.."), (query, "wsp.."), (key, "ws..."), (value, "ws...")]
-    (out,) = crowd.call(kernel, size, inputs, [((crowd.warps, size, crowd.whole, crowd.d), "wsp.")])
+    (out,) = crowd.call("add", kernel, size, inputs, [((crowd.warps, size, crowd.whole, crowd.d), "wsp.")])
     return out.sum(0)
 
 
@@ -339,7 +340,7 @@ def _seen(crowd: Crowd, query: Array, key: Array, value: Array, slope: Array) ->
     inputs = [(query, "wsp.."), (slope, "wsp.."), (key, "ws..."), (value, "ws...")]
     numbers = (crowd.warps, size, crowd.whole, LANES)
     outputs = [(value.shape, "wsp.."), (numbers, "wsp."), (numbers, "wsp."), (query.shape, "wsp..")]
-    return Seen(*crowd.call(kernel, size, inputs, outputs))
+    return Seen(*crowd.call("see", kernel, size, inputs, outputs))
 
 
 def _seen_back(crowd: Crowd, query: Array, key: Array, value: Array, slope: Array, seen: Seen) -> tuple[Array, Array]:
@@ -369,7 +370,7 @@ def _seen_back(crowd: Crowd, query: Array, key: Array, value: Array, slope: Arra
 
     inputs = [(key, "wsp.."), (value, "wsp.."), (query, "ws..."), (slope, "ws...")]
     inputs += [(seen.log_mass, "ws.."), (seen.mean, "ws..")]
-    keys, values = crowd.call(kernel, size, inputs, [(key.shape, "wsp.."), (value.shape, "wsp..")])
+    keys, values = crowd.call("see_back", kernel, size, inputs, [(key.shape, "wsp.."), (value.shape, "wsp..")])
     return keys, values
 
 
@@ -403,5 +404,6 @@ def _collected(crowd: Crowd, x: Array, c: Array, *slopes: Array) -> Array:
         in_specs=whole + lanes,
         out_specs=pl.BlockSpec((None, size, LANES), lambda i: (i // parts, 0, 0)),
         out_shape=jax.ShapeDtypeStruct((crowd.warps, size, LANES), crowd.dtype),
+        name="heads_collect",
         **compiled(crowd.interpret, warps=1),
     )(*flat)
