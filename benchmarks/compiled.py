@@ -2,8 +2,9 @@
 
     python benchmarks/compiled.py [WORD...]
 
-Needs JAX with CUDA (`pip install measureflow[cuda]`) and `ptxas` and `nvdisasm` on the path, but no GPU: XLA compiles for a
-description of one. That the kernels compile, that they fit the registers, and how many instructions a loop spends on arithmetic
+Needs JAX's plugin for CUDA (tried with `jax-cuda13-plugin` and `jax-cuda13-pjrt` 0.10.2) and `ptxas` and `nvdisasm` on the path,
+but no GPU: XLA compiles for a description of one. Where it finds no CUDA toolkit, `XLA_FLAGS=--xla_gpu_cuda_data_dir=...`
+says where that is. That the kernels compile, that they fit the registers, and how many instructions a loop spends on arithmetic
 is known without a card; how long they take is not. With words, only programs whose name holds one.
 """
 
@@ -42,7 +43,7 @@ platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 } runtime_version { m
 device_description_str: "NVIDIA H200"
 """
 N = 2**16
-KINDS = {"float32": "F", "float64": "D"}
+DTYPES = ("float32", "float64")
 
 
 def shape(dtype, *sizes):
@@ -51,7 +52,7 @@ def shape(dtype, *sizes):
 
 def programs():
     """Functions and the shapes of their arguments, by name."""
-    for dtype in KINDS:
+    for dtype in DTYPES:
         points, numbers = shape(dtype, 1, N, 3), shape(dtype, 1, N)
         yield f"sum {dtype}", lambda a, y, w: lanes.attend(False, a, y, w), (points, points, numbers)
         yield f"second {dtype}", lambda a, y, w: lanes.attend_second(False, a, y, w), (points, points, numbers)

@@ -26,7 +26,8 @@ class Devices(NamedTuple):
 
     def largest(self, x: Array) -> Array:
         """The largest over the devices, as a number that does not move."""
-        return x if self.axis is None else lax.pmax(lax.stop_gradient(x), self.axis)
+        still = lax.stop_gradient(x)
+        return still if self.axis is None else lax.pmax(still, self.axis)
 
     def some(self, marks: Array) -> Array:
         """Whether any is marked on any device."""

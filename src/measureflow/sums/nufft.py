@@ -131,13 +131,13 @@ def _by_gaussians(
     a, y, w = (x.astype(wide) for x in (a, y, w))
     precision = _precision(reach, tolerance, dim)
     farthest = devices.largest(jnp.sqrt(jnp.sum(y**2, 1).max()))
-    radius = lax.stop_gradient(jnp.maximum(farthest, float(jnp.finfo(wide).tiny) ** 0.5))
+    radius = jnp.maximum(farthest, float(jnp.finfo(wide).tiny) ** 0.5)
     scores = lax.stop_gradient(jnp.sqrt(jnp.sum(a**2, 1))) * radius
     b = jnp.clip(devices.largest(scores.max()), 1.0, max(reach, 1.0))
     x = a * (radius / jnp.maximum(b, scores))[:, None]  # beyond reach: on the unit sphere, and summed exactly later
     z = y / radius
     w = w + 0.5 * b * jnp.sum(z**2, 1)
-    top = lax.stop_gradient(devices.largest(w.max()))
+    top = devices.largest(w.max())
     weights = jnp.exp(w - top)
     mass, slope = _gauss(_modes(reach, precision), precision, devices, b, weights, x, z)
     log_mass = top + 0.5 * b * jnp.sum(x**2, 1) + jnp.log(mass)
