@@ -11,7 +11,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from measureflow.runs.cards import table
+from measureflow.commands.bench.gpu import table
 
 rows = []
 for row in table():

@@ -13,7 +13,7 @@ import time
 import jax
 import numpy as np
 
-from measureflow.runs.rivals import DIM, LENGTH, VOCABULARY, in_torch, ours
+from measureflow.commands.bench.peers import DIM, LENGTH, VOCABULARY, in_torch, ours
 
 
 def medians(runs, repeats: int) -> list[float]:

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 
 import measureflow as mf
 from measureflow.diagnostics import met
-from measureflow.runs import ledger
-from measureflow.runs.backends import Here, Processes
-from measureflow.runs.design import Design
-from measureflow.runs.sweeping import perform_sweep, work_of
+from measureflow.sweeps import ledger
+from measureflow.sweeps.backends import Here, Processes
+from measureflow.sweeps.design import Design
+from measureflow.sweeps.executor import perform_sweep, work_of
 
 BETAS, SEEDS, SAMPLE = 90, int(os.environ.get("SEEDS", "16")), 60
 BASE = {"n": 32, "dim": 2, "time": 20.0, "solver": "rk4", "dt": 0.1, "frames": 200, "series": ["met"], "verify": False}
@@ -122,8 +122,8 @@ begun = time.perf_counter()
 from measureflow.cli import prepare_jax
 prepare_jax()
 from pathlib import Path
-from measureflow.runs.design import Design
-from measureflow.runs.sweeping import perform_sweep, work_of
+from measureflow.sweeps.design import Design
+from measureflow.sweeps.executor import perform_sweep, work_of
 
 class Started(Exception):
     pass

@@ -99,22 +99,22 @@ MUTANTS = [
     ),
     Mutant("spaces/sphere.py", "y[i] for i in range(len(x))]", "y[i] for i in range(len(x) - 1)]", "tests/spaces"),
     Mutant(
-        "runs/laws.py",
+        "words/initial_laws.py",
         "(1 - OVERLAP + n * OVERLAP) ** 0.5 - a",
         "(1 + n * OVERLAP) ** 0.5 - a",
         "tests/diagnostics/test_order.py",
     ),
     Mutant(
-        "runs/design.py",
+        "sweeps/design.py",
         "[asked.seed, zlib.crc32(name.encode())]",
         "[asked.seed, len(words)]",
         "tests/runs/test_design.py",
     ),
-    Mutant("runs/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/runs/test_sweep.py"),
-    Mutant("runs/batching.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
-    Mutant("runs/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
+    Mutant("sweeps/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/runs/test_sweep.py"),
+    Mutant("sweeps/batches.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
+    Mutant("sweeps/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
     Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),
-    Mutant("runs/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
+    Mutant("sweeps/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
     # Attention.
     Mutant(
         "fields/attention.py", HARDMAX, HARDMAX.replace("n.T,", "n,"), "negative-key-query-contracts-hardmax-to-zero"
@@ -473,8 +473,8 @@ MUTANTS = [
     Mutant("models/windows.py", "(0, 1, 3, 5, 2, 4)", "(0, 1, 3, 2, 4, 5)", INSPECT),
     Mutant("fields/blocks.py", "group = h // (len(self.query) // len(self.key))", "group = h % len(self.key)", HEADS),
     Mutant("fields/blocks.py", "else self.places.astype(xs.dtype)", "else jnp.arange(len(xs)).astype(xs.dtype)", HEADS),
-    Mutant("runs/inspection.py", "Packed(double.stack", "Packed(model.stack", INSPECT),
-    Mutant("runs/inspected.py", "(values * x).sum(-1) / (x**2).sum()", "(values * x).sum(-1)", INSPECT),
+    Mutant("commands/inspect/job.py", "Packed(double.stack", "Packed(model.stack", INSPECT),
+    Mutant("commands/inspect/report.py", "(values * x).sum(-1) / (x**2).sum()", "(values * x).sum(-1)", INSPECT),
     Mutant("runs/folder.py", 'array.with_config({"write_empty_chunks": True})', "array", INSPECT),
     Mutant(
         "diagnostics/spread.py",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs import vocabulary
-from measureflow.runs.commands import command
-from measureflow.runs.running import run_settings
+from measureflow.runs.command import command
+from measureflow.runs.invocation import run_settings
+from measureflow.words import vocabulary
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

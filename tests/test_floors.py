@@ -22,12 +22,15 @@ FLOORS = [
     "networks",
     "models",
     "plotting",
+    "words",
     "runs",
+    "sweeps",
+    "commands",
     "studies",
     "cli",
     "studio",
 ]
-READS_THEORY = {"theory", "runs", "studies", "cli", "studio"}
+READS_THEORY = {"theory", "sweeps", "commands", "studies", "cli", "studio"}
 
 
 def imported_floors(file: Path) -> set[str]:

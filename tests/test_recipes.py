@@ -8,7 +8,7 @@ import pytest
 import measureflow as mf
 from measureflow import sums
 from measureflow.cli import main
-from measureflow.runs import vocabulary
+from measureflow.words import vocabulary
 
 HEAD = """
 import abc
@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import measureflow as mf
-from measureflow.runs import Series, Word, vocabulary
+from measureflow.words import Series, Word
+from measureflow.words import vocabulary
 """
 
 SPACE = """
@@ -55,9 +56,9 @@ vocabulary.SPACES.add("cube", Word("a cube", Cube))
 
 MEASURE = """
 from measureflow.measures import AbstractCloud
-from measureflow.runs.clouds import AbstractTokens
-from measureflow.runs.laws import tokens
-from measureflow.runs.places import space_of
+from measureflow.words.measures.tokens import AbstractTokens
+from measureflow.words.initial_laws import tokens
+from measureflow.words.spaces import space_of
 
 
 class Charged(AbstractCloud):
@@ -244,7 +245,7 @@ def test_a_file_that_fails_or_repeats_a_word_is_a_sentence(capsys):
     assert main(["simulate", "--use", "broken.py"]) == 2
     assert "`use`: 'broken.py' fails: ZeroDivisionError: division by zero." in capsys.readouterr().err
     Path("again.py").write_text(
-        "from measureflow.runs import Word, vocabulary\nvocabulary.ATTENTIONS.add('softmax', Word('mine'))"
+        "from measureflow.words import Word, vocabulary\nvocabulary.ATTENTIONS.add('softmax', Word('mine'))"
     )
     assert main(["simulate", "--use", "again.py"]) == 2
     assert "`attention` 'softmax' is a word already" in capsys.readouterr().err

@@ -10,9 +10,11 @@ from . import runs as runs
 from . import spaces as spaces
 from . import studies as studies
 from . import sums as sums
+from . import sweeps as sweeps
 from . import theory as theory
 from . import training as training
 from . import transport as transport
+from . import words as words
 from .energies import BilinearEnergy as BilinearEnergy
 from .energies import Energy as Energy
 from .energies import GradientFlow as GradientFlow

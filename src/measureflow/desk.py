@@ -22,7 +22,7 @@ def load(reference: str | Callable[..., Any]) -> Any:
 
 def call(name: str, *arguments: Any, **options: Any) -> Any:
     """Call a function for results, of the floor that knows how they are drawn and kept."""
-    return load(f"measureflow.runs.desk:{name}")(*arguments, **options)
+    return load(f"measureflow.runs.results:{name}")(*arguments, **options)
 
 
 class OnDesk:

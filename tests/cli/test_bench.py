@@ -10,9 +10,9 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.commands.bench import gpu as cards
+from measureflow.commands.bench.job import compare, missing
 from measureflow.plotting.bench import bench_figure
-from measureflow.runs import cards
-from measureflow.runs.bench import compare, missing
 from measureflow.sums import Dense, costs, native
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 import measureflow as mf
 from measureflow.cli import main
 from measureflow.cli.options import parse_run
-from measureflow.runs.commands import command
+from measureflow.runs.command import command
 
 
 def complaint(capsys, *words):

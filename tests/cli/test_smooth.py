@@ -13,7 +13,7 @@ from scipy import sparse
 
 from measureflow import networks
 from measureflow.cli import main
-from measureflow.runs.smoothing import NAMED, graph_of, smoothing, weights_of
+from measureflow.commands.smooth.job import NAMED, graph_of, smoothing, weights_of
 
 FEW = ["--layers", "24", "--seeds", "3", "--features", "3"]
 
@@ -75,7 +75,7 @@ def test_every_law_of_weights_is_reported(kind, words):
 
 
 def test_large_graphs_have_fewer_runs(monkeypatch):
-    monkeypatch.setattr("measureflow.runs.smoothing.WORK", 1.0)
+    monkeypatch.setattr("measureflow.commands.smooth.job.WORK", 1.0)
     found = smoothing("karate", graph_of("karate"), networks.GaussianWeights(3, 1.0), layers=24, seeds=5)
     assert len(found.runs[0]) == 2
 

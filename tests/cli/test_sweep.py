@@ -10,9 +10,10 @@ import pytest
 import measureflow as mf
 from measureflow.cli import main
 from measureflow.plotting.sweeps import Axis, mean_and_half
-from measureflow.runs import Design, InputError
 from measureflow.runs.comparison import agreement
+from measureflow.sweeps import Design
 from measureflow.theory import equiangular
+from measureflow.words import InputError
 
 FILE = """
 n = 6

@@ -16,7 +16,7 @@ import measureflow as mf
 from measureflow.cli import main
 from measureflow.cli.simulate import without
 from measureflow.runs.comparison import agreement
-from measureflow.runs.meeting import PeerError, meet
+from measureflow.runs.rendezvous import PeerError, meet
 
 WORDS = ["--n", "16", "--time", "1", "--frames", "5", "--beta", "4"]
 COMMAND = [sys.executable, "-m", "measureflow.cli", "simulate"]

@@ -15,7 +15,7 @@ from measureflow import training
 from measureflow.cli import main
 from measureflow.cli.compare import _table
 from measureflow.cli.showing import print_report
-from measureflow.runs.training import reopen
+from measureflow.commands.train.job import reopen
 from measureflow.wording import Report
 
 

@@ -13,9 +13,9 @@ from PIL import Image
 import measureflow as mf
 from measureflow import training
 from measureflow.cli import main
-from measureflow.runs.commands import command
-from measureflow.runs.settings import InputError
-from measureflow.runs.sources import of_neurons
+from measureflow.commands.train.data import of_neurons
+from measureflow.runs.command import command
+from measureflow.words.settings import InputError
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))

@@ -6,8 +6,8 @@ import pytest
 
 import measureflow as mf
 from measureflow.diagnostics import mean_overlap, met
-from measureflow.runs import laws
 from measureflow.theory import equiangular
+from measureflow.words import initial_laws as laws
 
 
 @pytest.mark.parametrize("dim", [2, 3, 9])

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from measureflow import cli, models
+from measureflow.commands.inspect import findings as verdicts
+from measureflow.commands.inspect import report as inspected
+from measureflow.commands.inspect.job import KINDS, lengths_of
 from measureflow.models import looking, steepness
 from measureflow.models.windows import text_windows
-from measureflow.runs import inspected, verdicts
-from measureflow.runs.commands import command
-from measureflow.runs.inspection import KINDS, lengths_of
-from measureflow.runs.performing import Interrupted, perform
-from measureflow.runs.reading import open as open_run
+from measureflow.runs.command import command
+from measureflow.runs.executor import Interrupted, perform
+from measureflow.runs.invocation import resume
+from measureflow.runs.reader import open as open_run
 from measureflow.runs.report import figure, save, table
-from measureflow.runs.running import resume
-from measureflow.runs.settings import InputError
+from measureflow.words.settings import InputError
 
 TEXT = "a measure in motion is what tokens are, and attention moves them; " * 8
 WINDOWS, LENGTH = 3, 12

@@ -22,7 +22,7 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 import numpy as np
 
 import measureflow as mf
-import measureflow.runs.recording
+import measureflow.runs.recorder
 from measureflow.runs.folder import committed, is_run
 
 KIND, KILLS = sys.argv[2], int(sys.argv[3])

@@ -18,8 +18,8 @@ jax.config.update("jax_compilation_cache_dir", sys.argv[1] + "/cache")
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-import measureflow.runs.sweeping
-from measureflow.runs import ledger
+import measureflow.sweeps.executor
+from measureflow.sweeps import ledger
 
 BASE = {"n": 8, "dim": 3, "time": 2.0, "solver": "heun", "dt": 0.1, "frames": 3, "tolerance": 0.1}
 AXES = {"beta": {"from": 0.0, "to": 4.0, "count": 32}, "seed": {"from": 0, "to": 31}}
@@ -27,7 +27,7 @@ FOLDER, KILLS = Path(sys.argv[1]), int(sys.argv[2])
 
 
 def sweep(path):
-    return measureflow.runs.sweeping.sweep(BASE, AXES, path)
+    return measureflow.sweeps.executor.sweep(BASE, AXES, path)
 
 
 def known(path):

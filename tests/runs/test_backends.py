@@ -10,14 +10,15 @@ import time
 import pytest
 
 import measureflow as mf
-from measureflow.runs import InputError, backends
-from measureflow.runs.backends import BACKENDS, TRIES, Here
+from measureflow.sweeps import backends
+from measureflow.sweeps.backends import BACKENDS, TRIES, Here
+from measureflow.words import InputError
 
 pytestmark = pytest.mark.slow
 
 
 def backend(name):
-    return {"processes": lambda: mf.runs.Processes(2), "dask": lambda: mf.runs.Dask(workers=2)}[name]()
+    return {"processes": lambda: mf.sweeps.Processes(2), "dask": lambda: mf.sweeps.Dask(workers=2)}[name]()
 
 
 def working(folder):
@@ -64,7 +65,7 @@ def test_a_cell_that_kills_its_worker_every_time_is_a_failed_cell(tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return float(x)
 
-    found = mf.runs.sweep(deadly, {"x": [0, 1]}, tmp_path / "s", backend=mf.runs.Processes(1))
+    found = mf.runs.sweep(deadly, {"x": [0, 1]}, tmp_path / "s", backend=mf.sweeps.Processes(1))
     table = found.table.set_index("x")
     assert not table.ok[1]
     assert "A worker process was killed" in table.outcome[1]
@@ -76,31 +77,31 @@ def test_cells_of_commands_are_the_same_on_workers(tmp_path):
     base = {"n": 6, "dim": 3, "time": 1.0, "solver": "rk4", "dt": 0.25, "frames": 5}
     axes = {"beta": [0.5, 4.0], "seed": [0, 1, 2]}
     here = mf.runs.sweep(base, axes, tmp_path / "here", backend=Here())
-    there = mf.runs.sweep(base, axes, tmp_path / "there", backend=mf.runs.Processes(2))
+    there = mf.runs.sweep(base, axes, tmp_path / "there", backend=mf.sweeps.Processes(2))
     for name in ("final_order", "final_energy", "error"):
         assert there.table[name].tolist() == pytest.approx(here.table[name].tolist(), rel=1e-9)
     assert there.table.key.tolist() == here.table.key.tolist()
 
 
 def test_jobs_of_submitit_compute_cells(tmp_path):
-    jobs = mf.runs.Slurm(str(tmp_path / "jobs"), workers=2, cluster="local")
+    jobs = mf.sweeps.Slurm(str(tmp_path / "jobs"), workers=2, cluster="local")
     found = mf.runs.sweep(lambda x: {"x": float(x)}, {"x": [1, 2]}, tmp_path / "s", backend=jobs)
     assert found.table.final_x.tolist() == [1.0, 2.0]
     with pytest.raises(InputError, match=r"there is no SLURM here"):
-        mf.runs.Slurm(str(tmp_path / "jobs"))
+        mf.sweeps.Slurm(str(tmp_path / "jobs"))
 
 
 def test_a_scheduler_that_does_not_answer_is_a_sentence_within_its_time(monkeypatch):
     monkeypatch.setattr(backends, "PATIENCE", 2.0)
     begun = time.monotonic()
     with pytest.raises(InputError, match=r"no dask scheduler answers at 'tcp://127.0.0.1:9'"):
-        mf.runs.Dask("tcp://127.0.0.1:9")
+        mf.sweeps.Dask("tcp://127.0.0.1:9")
     assert time.monotonic() - begun < 10
 
 
 def test_backends_are_not_imported_before_they_are_used():
     code = (
-        "import measureflow.runs.sweeping, sys; print({'dask', 'distributed', 'loky', 'submitit'} & set(sys.modules))"
+        "import measureflow.sweeps.executor, sys; print({'dask', 'distributed', 'loky', 'submitit'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

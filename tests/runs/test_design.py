@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from measureflow.runs import Design, InputError
-from measureflow.runs.formula import Formula
+from measureflow.sweeps import Design
+from measureflow.sweeps.formula import Formula
+from measureflow.words import InputError
 
 
 def cells(axes, **base):

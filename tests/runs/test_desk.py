@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs.settings import InputError
+from measureflow.words.settings import InputError
 
 BUMP = lambda t: (1 + 0.4 * jnp.cos(t)) / (2 * jnp.pi)  # noqa: E731
 MEASURES = {

@@ -13,9 +13,9 @@ import xarray
 
 import measureflow as mf
 from measureflow.cli import main
-from measureflow.runs import InputError
-from measureflow.runs.commands import command
-from measureflow.runs.reading import check_inputs
+from measureflow.runs.command import command
+from measureflow.runs.reader import check_inputs
+from measureflow.words import InputError
 
 WORDS = {"n": 24, "time": 2.0, "frames": 9, "frames_per_leg": 3}
 SIMULATE = command("simulate")
@@ -226,7 +226,7 @@ def test_a_run_can_be_read_when_its_inputs_are_gone(tmp_path, monkeypatch):
 def test_an_archive_that_expands_beyond_memory_is_refused_unread(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez_compressed("zeros.npz", points=np.zeros((10**5, 3)))
-    monkeypatch.setattr("measureflow.runs.files.available", lambda: 1e6)
+    monkeypatch.setattr("measureflow.words.files.available", lambda: 1e6)
     with pytest.raises(InputError, match=r"it holds 2.4 MB, more than the 1 MB of memory that are free"):
         mf.runs.run("simulate", init="zeros.npz", space="euclidean")
 

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from measureflow.cli import main
-from measureflow.runs import InputError, sizes
-from measureflow.runs.commands import command
+from measureflow.runs import memory
+from measureflow.runs.command import command
 from measureflow.runs.folder import is_run
-from measureflow.runs.vocabulary import LAWS, TABLES
+from measureflow.words import InputError
+from measureflow.words.vocabulary import LAWS, TABLES
 
 WHOLE = st.sampled_from([-1, 0, 1, 2, 3, 5, 7, 121, 10**4, 10**9, 10**18, 2**63, 2**70])
 REAL = st.sampled_from(
@@ -59,7 +60,7 @@ def test_any_words_are_settings_or_sentences(name, desk):
     def judged(words):
         try:
             found = known.settings({name: value for name, value in words.items() if value is not None})
-            sizes.check(found)
+            memory.check(found)
         except InputError as refused:
             said.extend(refused.sentences)
         else:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs.clouds import Clouds
-from measureflow.runs.commands import command
-from measureflow.runs.looking import growing
+from measureflow.commands.simulate.display import growing
+from measureflow.runs.command import command
 from measureflow.runs.report import figure, table
+from measureflow.words.measures.tokens import Clouds
 
 SIMULATE = command("simulate")
 FLAT = {"space": "euclidean", "n": 24, "dim": 2, "beta": 1.0, "time": 6.0, "frames": 7, "frames_per_leg": 7}

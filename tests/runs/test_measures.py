@@ -7,13 +7,13 @@ import pytest
 import xarray
 
 import measureflow as mf
-from measureflow.runs import InputError
-from measureflow.runs.commands import command
-from measureflow.runs.densities import peaks
-from measureflow.runs.laws import SPREAD, blob
+from measureflow.runs.command import command
 from measureflow.runs.report import figure
-from measureflow.runs.vocabulary import LAWS, MEASURES
-from measureflow.runs.words import load
+from measureflow.words import InputError
+from measureflow.words.initial_laws import SPREAD, blob
+from measureflow.words.measures.densities import peaks
+from measureflow.words.table import load
+from measureflow.words.vocabulary import LAWS, MEASURES
 
 SMALL = {
     "particles": {"n": 5, "dim": 2},

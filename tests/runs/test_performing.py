@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs import InputError
-from measureflow.runs.commands import command
+from measureflow.runs.command import command
+from measureflow.runs.executor import Interrupted, in_thread, perform
 from measureflow.runs.folder import RunFolder, StorageError
-from measureflow.runs.performing import Interrupted, in_thread, perform
+from measureflow.words import InputError
 
 TOKENS = {"n": 6, "dim": 2, "time": 1.0, "frames": 6, "frames_per_leg": 2, "beta": 4.0}
 HEADS = {"data": "f2", "heads": 3, "time": 0.05, "step": 0.01, "frames": 6, "frames_per_leg": 2}
@@ -273,7 +273,7 @@ def test_a_disk_that_is_full_at_the_start_leaves_no_folder(tmp_path, monkeypatch
 def test_heads_that_become_too_stiff_end_the_run_with_the_limit(tmp_path, monkeypatch):
     settings = command("train heads").settings(HEADS)
     job = command("train heads").job(settings)
-    monkeypatch.setattr("measureflow.runs.training.step_limit", lambda *_: 0.005)
+    monkeypatch.setattr("measureflow.commands.train.job.step_limit", lambda *_: 0.005)
     run = perform(job, tmp_path / "run")
     assert run.finished
     assert not run.ok

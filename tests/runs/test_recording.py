@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs import InputError
+from measureflow.words import InputError
 
 
 def observe(mu):

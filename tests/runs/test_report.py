@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs import InputError, Series
 from measureflow.runs.report import _told, card, figure, movie, save, table
-from measureflow.runs.series import Watched
+from measureflow.words import InputError, Series
+from measureflow.words.series import Watched
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,12 @@ import pytest
 import xarray as xr
 
 import measureflow as mf
-from measureflow.runs import InputError, cells, ledger
-from measureflow.runs.batching import traceable
-from measureflow.runs.commands import command
+from measureflow.runs.command import command
 from measureflow.runs.folder import StorageError
-from measureflow.runs.sweeping import Interrupted
+from measureflow.sweeps import cells, ledger
+from measureflow.sweeps.batches import traceable
+from measureflow.sweeps.executor import Interrupted
+from measureflow.words import InputError
 
 BASE = {"n": 6, "dim": 3, "time": 1.0, "solver": "rk4", "dt": 0.25, "frames": 5, "series": ["met", "overlap"]}
 CALLS = []

@@ -6,8 +6,8 @@ import pytest
 
 import measureflow as mf
 from measureflow.fields.normalisation import AbstractScheme
-from measureflow.runs.vocabulary import ATTENTIONS, NORMS, SPACES, TABLES
-from measureflow.runs.words import Option, Table, Word, load
+from measureflow.words.table import Option, Table, Word, load
+from measureflow.words.vocabulary import ATTENTIONS, NORMS, SPACES, TABLES
 
 
 def settings(given=(), **values):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs import bench
+from measureflow.commands.bench import job as bench
 from measureflow.sums import AbstractEngine, Attended, Auto, Cost, Dense, Native, choice, choose, costs, native, past
 from measureflow.sums.base import attend_one
 

@@ -39,8 +39,8 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"measureflow {__version__}")  # noqa: T201
         return 0
-    from measureflow.runs.settings import InputError
-    from measureflow.runs.words import nearest
+    from measureflow.words.settings import InputError
+    from measureflow.words.table import nearest
 
     if command not in COMMANDS:
         return complain(f"{command!r} is not a command{nearest(command, list(COMMANDS))}.", "", USAGE.rstrip())

@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from measureflow.runs.bench import compare, missing
+    from measureflow.commands.bench.job import compare, missing
 
     console = Console()
     if words.calibrate:
@@ -76,7 +76,7 @@ def _card(console: "Console", file: Output | None) -> int:
     import jax
     from rich.table import Table
 
-    from measureflow.runs.cards import table
+    from measureflow.commands.bench.gpu import table
 
     if jax.default_backend() != "gpu":
         return complain(f"`device`: there is no 'gpu' here; the default device is a {jax.default_backend()}.")
@@ -96,7 +96,7 @@ def _calibrate(console: "Console", dtype: str, repeats: int) -> int:
     import jax
     from rich.table import Table
 
-    from measureflow.runs.bench import calibrate
+    from measureflow.commands.bench.job import calibrate
     from measureflow.sums.costs import keep
 
     measured = calibrate(dtype, repeats)

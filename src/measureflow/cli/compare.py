@@ -7,7 +7,7 @@ from pydantic import Field
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import Picture, Words, parse, positional
 from measureflow.cli.showing import print_written
-from measureflow.runs.settings import InputError
+from measureflow.words.settings import InputError
 
 if TYPE_CHECKING:
     from measureflow.runs.comparison import Comparison

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypedDict, get_origin
 import tyro
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from measureflow.runs.commands import AbstractCommand
-from measureflow.runs.settings import Schema, Settings, read
-from measureflow.runs.vocabulary import MEASURES, TABLES
+from measureflow.runs.command import AbstractCommand
+from measureflow.words.settings import Schema, Settings, read
+from measureflow.words.vocabulary import MEASURES, TABLES
 
 PICTURES = (".png", ".pdf", ".svg")
 LAST = ("use", "out", "force")

@@ -26,9 +26,9 @@ def main(argv: list[str]) -> int:
     from rich.console import Console
 
     from measureflow.cli.sweep import report as report_sweep
-    from measureflow.runs.ledger import is_sweep
-    from measureflow.runs.reading import open
-    from measureflow.runs.swept import Sweep, open_sweep
+    from measureflow.runs.reader import open
+    from measureflow.sweeps.ledger import is_sweep
+    from measureflow.sweeps.reader import Sweep, open_sweep
 
     for found in [open_sweep(path) if is_sweep(Path(path)) else open(path) for path in words.runs]:
         if isinstance(found, Sweep):

@@ -27,8 +27,8 @@ def main(argv: list[str]) -> int:
     path = one(words.run)
     prepare_jax()
     from measureflow.runs.comparison import agreement
-    from measureflow.runs.reading import Run, open
-    from measureflow.runs.running import rerun
+    from measureflow.runs.invocation import rerun
+    from measureflow.runs.reader import Run, open
 
     made: list[Run] = []
 

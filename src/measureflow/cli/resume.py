@@ -15,14 +15,14 @@ def main(argv: list[str]) -> int:
     """Parse, go on with a progress bar, and report as if nothing had happened."""
     path = one(parse(Resume, argv, "measureflow resume").run)
     prepare_jax()
-    from measureflow.runs.running import resume
+    from measureflow.runs.invocation import resume
 
     return shown(lambda watch: resume(path, watch))
 
 
 def one(words: tuple[str, ...]) -> str:
     """The only word of several."""
-    from measureflow.runs.settings import InputError
+    from measureflow.words.settings import InputError
 
     if len(words) != 1:
         raise InputError(f"`run` takes one run folder; got {len(words)}: {', '.join(words)}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from measureflow.runs.job import Job, State
-    from measureflow.runs.reading import Run
+    from measureflow.runs.reader import Run
     from measureflow.wording import Report
 
 
@@ -112,8 +112,8 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool =
     """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again."""
     from rich.console import Console
 
-    from measureflow.runs.performing import Interrupted
-    from measureflow.runs.reading import Run
+    from measureflow.runs.executor import Interrupted
+    from measureflow.runs.reader import Run
 
     console = Console()
     # Pictures take a second to load, which they can do while the first programs are compiled.

@@ -5,7 +5,7 @@ from typing import Any
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import parse_run
 from measureflow.cli.showing import shown
-from measureflow.runs.commands import command
+from measureflow.runs.command import command
 
 
 def main(argv: list[str]) -> int:
@@ -21,7 +21,7 @@ def main_of(name: str, argv: list[str]) -> int:
     prepare_jax()
     if getattr(settings, "coordinator", None) is not None and not _joined(name, settings):
         return 0
-    from measureflow.runs.running import run_settings
+    from measureflow.runs.invocation import run_settings
 
     asked = {name: getattr(settings, name, False) for name in ("movie", "explain")}
     return shown(lambda watch: run_settings(name, settings, watch), moving=asked["movie"], explain=asked["explain"])
@@ -29,14 +29,14 @@ def main_of(name: str, argv: list[str]) -> int:
 
 def _launched(name: str, argv: list[str], settings: Any) -> int:
     """Start the processes of this machine, and end when they have."""
-    from measureflow.runs.together import launch
+    from measureflow.runs.processes import launch
 
     return launch([*name.split(), *without(argv, "--processes")], settings.processes)
 
 
 def _joined(name: str, settings: Any) -> bool:
     """Meet the other processes; whether this one is the first, which watches and saves. The others compute along here."""
-    from measureflow.runs.together import along, join, together
+    from measureflow.runs.processes import along, join, together
 
     join(settings.coordinator, settings.process_id, settings.num_processes)
     if settings.process_id == 0:

@@ -8,8 +8,8 @@ from pydantic import Field, PositiveInt
 from measureflow.cli import prepare_jax
 from measureflow.cli.options import Picture, Words, parse, positional
 from measureflow.cli.showing import print_report, print_written, say
-from measureflow.runs.settings import InputError, Seed
-from measureflow.runs.vocabulary import Positive
+from measureflow.words.settings import InputError, Seed
+from measureflow.words.vocabulary import Positive
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
     from rich.console import Console
 
-    from measureflow.runs.smoothing import graph_of, smoothing, weights_of
+    from measureflow.commands.smooth.job import graph_of, smoothing, weights_of
 
     name = words.graph[0] if words.graph else "karate"
     graph = graph_of(name, walk=words.normalisation == "walk")

@@ -9,8 +9,8 @@ from pydantic import Field
 from measureflow.cli import complain, prepare_jax
 from measureflow.cli.options import PICTURES, Output, Words, check_writable, parse, positional
 from measureflow.cli.showing import Counter, say
-from measureflow.runs.settings import InputError
-from measureflow.runs.words import nearest
+from measureflow.words.settings import InputError
+from measureflow.words.table import nearest
 
 if TYPE_CHECKING:
     from measureflow.studies import Size, Verdict

@@ -9,8 +9,8 @@ from measureflow.cli.options import Words, parse, positional
 from measureflow.cli.showing import duration, print_written, say
 
 if TYPE_CHECKING:
-    from measureflow.runs.sweeping import Progress
-    from measureflow.runs.swept import Sweep
+    from measureflow.sweeps.executor import Progress
+    from measureflow.sweeps.reader import Sweep
 
 REASONS = 5
 """Reasons of failed cells that are printed."""
@@ -34,9 +34,9 @@ class SweepWords(Words):
 def main(argv: list[str]) -> int:
     """Parse, compute with a bar, then print what came out, draw it and name what was written."""
     words = parse(SweepWords, argv, "measureflow sweep")
-    from measureflow.runs.design import Design
-    from measureflow.runs.settings import InputError
-    from measureflow.runs.sweeping import check_size, folder_of, work_of
+    from measureflow.sweeps.design import Design
+    from measureflow.sweeps.executor import check_size, folder_of, work_of
+    from measureflow.words.settings import InputError
 
     if len(words.file) != 1:
         raise InputError(f"`file` takes one sweep file; got {len(words.file)}: {', '.join(words.file)}.")
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     folder = folder_of(words.file[0], words.out)
     work = work_of(design, folder)
     if design.section.theory is not None:
-        from measureflow.runs.overlays import check
+        from measureflow.sweeps.overlays import check
 
         check(design.section.theory)
     if words.dry_run:
@@ -59,9 +59,9 @@ def main(argv: list[str]) -> int:
 def _sweep(design: Any, work: Any, folder: Any, words: SweepWords) -> int:
     from rich.console import Console
 
-    from measureflow.runs.backends import BACKENDS
-    from measureflow.runs.sweeping import Interrupted, perform_sweep
-    from measureflow.runs.swept import Sweep
+    from measureflow.sweeps.backends import BACKENDS
+    from measureflow.sweeps.executor import Interrupted, perform_sweep
+    from measureflow.sweeps.reader import Sweep
 
     console = Console()
     backend = BACKENDS[words.backend](workers=words.workers, scheduler=words.scheduler, folder=str(folder / "slurm"))
@@ -81,7 +81,7 @@ def _sweep(design: Any, work: Any, folder: Any, words: SweepWords) -> int:
 def _estimate(design: Any, work: Any, folder: Any) -> int:
     """How many cells, how many of them are there already, how many programs, and how long a pilot says it takes."""
     prepare_jax()
-    from measureflow.runs.pilot import estimate
+    from measureflow.sweeps.pilot import estimate
 
     found = estimate(design, work, folder)
     known = f", of which {found.known} are computed already" if found.known else ""
@@ -127,7 +127,7 @@ class CellBar:
 
 def report(console: Any, sweep: "Sweep", *, format: str = "png", picture: bool = True, show: str | None = None) -> None:
     """Print what a sweep came to, draw it and name what was written."""
-    from measureflow.runs.settings import InputError
+    from measureflow.words.settings import InputError
 
     failed = sweep.failed
     spent = sum(one.row.seconds for one in sweep.cells)

@@ -9,10 +9,10 @@ from measureflow.cli.options import Picture, Words, parse, positional
 from measureflow.cli.resume import one
 from measureflow.cli.showing import print_report, print_written, say
 from measureflow.cli.simulate import main_of
-from measureflow.runs.settings import InputError
-from measureflow.runs.vocabulary import Positive
-from measureflow.runs.words import nearest
 from measureflow.wording import Report
+from measureflow.words.settings import InputError
+from measureflow.words.table import nearest
+from measureflow.words.vocabulary import Positive
 
 USAGE = """usage: measureflow train {heads,neurons,certify,budget} [options]
 
@@ -73,9 +73,9 @@ def _certify(path: str, words: Certify) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.runs.commands import command
-    from measureflow.runs.learning import AbstractTraining
-    from measureflow.runs.training import reopen, worth
+    from measureflow.commands.train.job import reopen, worth
+    from measureflow.commands.train.settings import AbstractTraining
+    from measureflow.runs.command import command
     from measureflow.training import AbstractRisk, assumptions, examine
     from measureflow.training.glossary import notes
 
@@ -102,7 +102,7 @@ def _budget(path: str, words: BudgetOf) -> int:
 
     from rich.console import Console
 
-    from measureflow.runs.budgeting import config_of, figure, settled, stored
+    from measureflow.commands.train.budget import config_of, figure, settled, stored
 
     config, console = config_of(path), Console()
     picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")

@@ -1,17 +1,21 @@
-"""Runs: configurations, run folders and what is in them. Names load when first used; `__init__.pyi` lists them."""
+"""Runs: what is computed, how it is kept in a folder, and how it is read, resumed and compared.
 
-from types import FunctionType
+Names load when first used; `__init__.pyi` lists them. `sweep` and `open_sweep` are words of this package for users, though
+`measureflow.sweeps`, which has them, is built on this package.
+"""
+
+import importlib
 from typing import Any
 
-import lazy_loader
+from measureflow import lazy
 
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, _names, __all__ = lazy.attach(__name__, __file__)
+_OF_SWEEPS = ("sweep", "open_sweep")
 
 
 def __getattr__(name: str) -> Any:
-    value = globals()[name] = _load(name)
-    if isinstance(value, FunctionType | type):
-        from measureflow.annotations import shorten
+    return getattr(importlib.import_module("measureflow.sweeps"), name) if name in _OF_SWEEPS else _load(name)
 
-        shorten({name: value})
-    return value
+
+def __dir__() -> list[str]:
+    return [*_names(), *_OF_SWEEPS]

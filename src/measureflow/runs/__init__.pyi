@@ -1,26 +1,17 @@
-from . import vocabulary as vocabulary
-from .backends import Dask as Dask
-from .backends import Processes as Processes
-from .backends import Slurm as Slurm
+import measureflow.sweeps
+
 from .comparison import compare as compare
-from .design import Design as Design
-from .desk import load as load
-from .measures import AbstractMeasureWord as AbstractMeasureWord
-from .performing import perform as perform
-from .reading import Run as Run
-from .reading import open as open
-from .recording import record as record
+from .executor import perform as perform
+from .invocation import rerun as rerun
+from .invocation import resume as resume
+from .invocation import run as run
+from .reader import Run as Run
+from .reader import open as open
+from .recorder import record as record
 from .report import figure as figure
 from .report import movie as movie
 from .report import table as table
-from .running import rerun as rerun
-from .running import resume as resume
-from .running import run as run
-from .series import Series as Series
-from .settings import InputError as InputError
-from .simulation import Simulation as Simulation
-from .sweeping import sweep as sweep
-from .swept import Sweep as Sweep
-from .swept import open_sweep as open_sweep
-from .words import Option as Option
-from .words import Word as Word
+from .results import load as load
+
+sweep = measureflow.sweeps.sweep
+open_sweep = measureflow.sweeps.open_sweep

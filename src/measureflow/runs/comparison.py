@@ -28,11 +28,11 @@ from measureflow.measures import (
     GaussianMixture,
     Particles,
 )
-from measureflow.runs.reading import Run
-from measureflow.runs.reading import open as open_run
-from measureflow.runs.settings import InputError
+from measureflow.runs.reader import Run
+from measureflow.runs.reader import open as open_run
 from measureflow.transport import wasserstein
 from measureflow.transport.gaussians import gaussian_cost
+from measureflow.words.settings import InputError
 
 MOST = 13
 """Frames at which a distance is computed: enough for a curve, few enough for exact transport."""

@@ -26,7 +26,7 @@ import numpy as np
 import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
-from measureflow.runs.settings import InputError
+from measureflow.words.settings import InputError
 
 FORMAT = 1
 """The version of the layout, kept in `run.json`."""

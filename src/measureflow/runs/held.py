@@ -10,9 +10,9 @@ from jaxtyping import Array
 from measureflow import checks
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Trajectory
-from measureflow.runs.commands import AbstractCommand, command
-from measureflow.runs.recording import look_at, word_of
-from measureflow.runs.series import Series, Watched, observed, observed_series, watch
+from measureflow.runs.command import AbstractCommand, command
+from measureflow.runs.recorder import look_at, word_of
+from measureflow.words.series import Series, Watched, observed, observed_series, watch
 
 Curves = Mapping[str, Callable[[Any], Any] | np.ndarray | Array]
 """Numbers along a path by their labels: functions of a measure, or their values at the frames."""

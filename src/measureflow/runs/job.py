@@ -15,10 +15,10 @@ import numpy as np
 from measureflow.flows import AbstractFlow, Trajectory, precision
 from measureflow.measures import AbstractDiffusive
 from measureflow.runs.fingerprint import fingerprint
-from measureflow.runs.measures import AbstractMeasureWord
-from measureflow.runs.measures.base import Look
-from measureflow.runs.series import Series, observed, watch
-from measureflow.runs.settings import Settings
+from measureflow.words.measures import AbstractMeasureWord
+from measureflow.words.measures.base import Look
+from measureflow.words.series import Series, observed, watch
+from measureflow.words.settings import Settings
 
 Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays stored beside the frames, each with the names of its dimensions."""

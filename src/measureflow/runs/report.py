@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from measureflow.runs.held import Held
-from measureflow.runs.reading import Run
-from measureflow.runs.series import Watched
-from measureflow.runs.settings import InputError
+from measureflow.runs.reader import Run
 from measureflow.wording import Report
+from measureflow.words.series import Watched
+from measureflow.words.settings import InputError
 
 FORMATS = ("png", "pdf", "svg")
 

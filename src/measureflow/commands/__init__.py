@@ -1,0 +1,1 @@
+"""Commands: a folder for each, with its schema, its job and its report. `runs/command.py` has their table."""

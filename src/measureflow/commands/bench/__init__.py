@@ -1,0 +1,1 @@
+"""`measureflow bench`: kernel sums timed beside what a user would pick instead."""

@@ -1,0 +1,1 @@
+"""`measureflow train`: attention heads or neurons trained as measures, with certificates and error budgets."""

@@ -1,0 +1,8 @@
+"""Words: how configurations and command lines name the objects of the library.
+
+Names load when first used; `__init__.pyi` lists them.
+"""
+
+from measureflow import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

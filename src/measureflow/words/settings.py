@@ -1,0 +1,156 @@
+"""Configurations: one schema for the command line, TOML files and run folders.
+
+Every field of a schema is an option `--name` and a TOML key; its description is the help text. Nothing here needs JAX, so
+that the command line can answer `--help` and refuse bad input at once.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from measureflow.words.table import nearest
+
+Schema = TypeVar("Schema", bound=BaseModel)
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class InputError(ValueError):
+    """Bad input, with one sentence for each thing that is wrong."""
+
+    def __init__(self, *sentences: str):
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
+class Settings(BaseModel):
+    """The settings of a command that makes a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    """Options that a run folder names even if they have their usual values."""
+
+    looked_at: ClassVar[tuple[str, ...]] = ()
+    """Numbers that are looked at on the host, so that cells of a sweep which differ in them are not computed side by side."""
+
+    aside: ClassVar[tuple[str, ...]] = ("out", "force")
+    """Options that say where and by whom a run is done, and not what is computed."""
+
+    use: str | None = Field(
+        None, description="Python file that adds words of its own: attentions, measures, diagnostics"
+    )
+    out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
+    force: bool = Field(False, description="replace the run folder if it exists")
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """An option of a schema that derives from this one, or one that a word brings."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: Any, info: Any) -> Any:
+        """Refuse what would be taken for something else: `true` for 1, and text that no file can be named by."""
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+            raise ValueError(f"must be a number or a word, not {str(value).lower()}")
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("must not hold a NUL character")
+        return value
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Settings":
+        for broken, sentence in self.rules():
+            if broken:
+                raise ValueError(sentence)
+        return self
+
+    def rules(self) -> list[tuple[bool, str]]:
+        """What must not be, each with the sentence that says so."""
+        return []
+
+    def numbers(self) -> float:
+        """About how many numbers the run holds in memory at once."""
+        return 0.0
+
+    def sizes(self) -> tuple[str, ...]:
+        """The options that decide how many."""
+        return ()
+
+    def inputs(self) -> tuple[str, ...]:
+        """The files that the run reads."""
+        return ()
+
+    def to_toml(self) -> str:
+        """The configuration as a TOML text that `--config` reads; where to write is not part of it."""
+        return self.toml_of((self.model_fields_set | set(self.shown)) - set(self.aside))
+
+    def toml_of(self, names: set[str]) -> str:
+        """Some settings as lines of a TOML file."""
+        return as_toml({name: value for name, value in self.model_dump(exclude_none=True).items() if name in names})
+
+
+def read(schema: type[Schema], words: dict[str, Any], file: str | None = None, past: bool = False) -> Schema:
+    """A configuration from a TOML file and words that override it; all errors at once.
+
+    That of a run in the `past` may name files that are gone.
+    """
+    try:
+        return schema.model_validate((_load(file) if file is not None else {}) | words, context={"past": past})
+    except ValidationError as error:
+        raise InputError(*(_sentence(problem, schema) for problem in error.errors(include_url=False))) from None
+
+
+def file_there(file: str, info: Any) -> bool:
+    """Whether a file that is read exists, or did when the run was made."""
+    return bool(info.context and info.context["past"]) or Path(file).is_file()
+
+
+def _load(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text())
+    except OSError as error:
+        raise InputError(f"`config`: cannot read {file!r}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"`config`: {file!r} is not a TOML file: {error}.") from None
+
+
+def _sentence(problem: Any, schema: type[BaseModel]) -> str:
+    name = str(problem["loc"][0]) if problem["loc"] else ""  # what follows are places in a list
+    got = problem["input"]
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"`{name}` is not an option{nearest(name, list(schema.model_fields))}."
+        case "literal_error":
+            known = get_args(schema.model_fields[name].annotation)
+            return f"`{name}` must be one of {', '.join(known)}; got {got!r}{nearest(got, known)}."
+        case "value_error":
+            text = str(problem["ctx"]["error"]).rstrip(".")
+            if not name:
+                return f"{text[0].upper()}{text[1:]}."
+            return f"`{name}`{'' if text.startswith('must') else ':'} {text}."
+        case "too_short":
+            return f"`{name}` is needed; `--help` says what it is."
+        case _:
+            return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
+
+
+def as_toml(values: dict[str, Any]) -> str:
+    """Names and values as lines of a TOML file."""
+    return "".join(f"{name} = {_word(value)}\n" for name, value in values.items())
+
+
+def _word(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case tuple() | list():
+            return f"[{', '.join(map(_word, value))}]"
+        case dict():
+            return "{ " + ", ".join(f"{name} = {_word(part)}" for name, part in value.items()) + " }"
+        case _:
+            return repr(value)
