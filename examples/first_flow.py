@@ -22,4 +22,4 @@ curves = {
     "energy": mf.plotting.Along(energy, "interaction energy E"),
     "clusters": mf.plotting.Along(counts, "number of clusters", counts=True),
 }
-mf.plotting.run_figure(mf.plotting.Shown(path, curves, title), labels=labels).savefig("first_flow.png")
+mf.plotting.run_figure(mf.plotting.Record(path, curves, title), labels=labels).savefig("first_flow.png")

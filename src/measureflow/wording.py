@@ -4,7 +4,9 @@ Needs no JAX, so that whatever is stored can be shown without it.
 """
 
 import html
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,29 @@ def rounding(precision: str | np.dtype, *sizes: float) -> float:
 def number(value: float, rounding: float = 0.0, format: str = ".4g") -> str:
     """A number as text; one that is not above its rounding is zero."""
     return "0" if abs(value) <= rounding else f"{value:{format}}"
+
+
+@dataclass(frozen=True)
+class Stat:
+    """A number that a run tells once, such as its steps or its error, declared by whoever computes it.
+
+    `label` and `text` make its row of the table: a format of all stats of the run, such as `"{steps} and {rejected} rejected"`,
+    or a function of them. Without a label it has no row of its own. `summed` says that the numbers of legs add up.
+    """
+
+    name: str
+    label: str = ""
+    text: str | Callable[[Mapping[str, Any]], str] = ""
+    summed: bool = False
+
+    def told(self, stats: Mapping[str, Any]) -> str:
+        """The number in words, given all stats of its run."""
+        return self.text.format(**stats) if isinstance(self.text, str) else self.text(stats)
+
+
+def stat_rows(declared: tuple[Stat, ...], stats: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A row for each declared number that a run has, in the order of the declarations."""
+    return ((stat.label, stat.told(stats)) for stat in declared if stat.label and stat.name in stats)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ class Arrays:
     series: dict = field(default_factory=dict)
     title: str = ""
     weights: Any = None
+    stats: dict = field(default_factory=dict)
+    look: Any = None
+    word_name: str = "particles"
 
     def __post_init__(self):
         self.times, self.points = np.asarray(self.times, float), np.asarray(self.points, float)

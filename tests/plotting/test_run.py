@@ -202,7 +202,7 @@ def test_growing_clouds_get_their_own_limits_and_shrinking_ones_do_not(a_run):
 def test_a_path_is_shown_with_its_curves():
     path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 1.0), mf.Particles.iid(mf.Sphere(2), 4, key=0), [0.0, 0.5, 1.0])
     order = np.asarray(path.map(mf.diagnostics.order_parameter))
-    figure = run_figure(plotting.Shown(path, {"order": plotting.Along(order, "order parameter")}, "four tokens"))
+    figure = run_figure(plotting.Record(path, {"order": plotting.Along(order, "order parameter")}, "four tokens"))
     (curve,) = (line for line in figure.axes[-1].lines if line.get_gid() == "order")
     np.testing.assert_array_equal(curve.get_ydata(), order)
     assert [ax.get_title() for ax in figure.axes[:-1]] == ["t = 0", "t = 0.5", "t = 1"]

@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from measureflow.cli import main
-from measureflow.runs import memory
 from measureflow.runs.command import command
 from measureflow.runs.folder import is_run
-from measureflow.words import InputError
+from measureflow.words import InputError, memory
 from measureflow.words.vocabulary import LAWS, TABLES
 
 WHOLE = st.sampled_from([-1, 0, 1, 2, 3, 5, 7, 121, 10**4, 10**9, 10**18, 2**63, 2**70])

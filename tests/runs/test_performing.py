@@ -13,8 +13,9 @@ import pytest
 
 import measureflow as mf
 from measureflow.runs.command import command
-from measureflow.runs.executor import Interrupted, in_thread, perform
+from measureflow.runs.executor import Interrupted, perform
 from measureflow.runs.folder import RunFolder, StorageError
+from measureflow.runs.threads import in_thread
 from measureflow.words import InputError
 
 TOKENS = {"n": 6, "dim": 2, "time": 1.0, "frames": 6, "frames_per_leg": 2, "beta": 4.0}

@@ -18,6 +18,11 @@ Measure = TypeVar("Measure", bound=AbstractMeasure)
 Value = TypeVar("Value")
 
 REACHED, BLOW_UP, DIVERGED, UNDERFLOW, OVERFLOW, FAILED, UNSOUND, UNDEFINED, SPENT, INVALID, STOPPED, ENDED = range(12)
+KINDS = (
+    "reached", "blow-up", "diverged", "underflow", "overflow", "unsolved", "unresolved", "undefined", "spent", "invalid",
+    "interrupted", "ended",
+)  # fmt: skip
+"""The kinds of outcomes in words, for files and tables."""
 
 SENTENCES = {
     REACHED: "Reached t = {time:.10g}.",

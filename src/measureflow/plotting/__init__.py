@@ -41,8 +41,8 @@ from measureflow.plotting.paths import draw_cells as draw_cells
 from measureflow.plotting.paths import draw_hull as draw_hull
 from measureflow.plotting.paths import draw_paths as draw_paths
 from measureflow.plotting.recorded import Along as Along
+from measureflow.plotting.recorded import Record as Record
 from measureflow.plotting.recorded import Recorded as Recorded
-from measureflow.plotting.recorded import Shown as Shown
 from measureflow.plotting.recorded import draw_watched as draw_watched
 from measureflow.plotting.recorded import watched_figure as watched_figure
 from measureflow.plotting.run import run_figure as run_figure

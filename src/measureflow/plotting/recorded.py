@@ -1,9 +1,6 @@
-"""What a figure asks of a run: its times, its measures one by one, what was watched, and a title.
+"""What tables and figures ask of a run (`Recorded`), and anything else in that shape (`Record`)."""
 
-Run folders have all of it, and so may anything else that wants a figure.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from measureflow.annotations import Numbers
-from measureflow.flows import Trajectory
 from measureflow.plotting.curves import draw_series, draw_steps, mark_blow_up
 from measureflow.plotting.marks import INK, PALETTE
 from measureflow.plotting.words import wrapped
@@ -20,7 +16,11 @@ from measureflow.plotting.words import wrapped
 
 @runtime_checkable
 class Recorded(Protocol):
-    """A run as figures see it; a series has `values`, a `label`, and says whether it `counts` and is `drawn`."""
+    """Measures over time as tables and pictures see them: those of a run folder, or of a path in memory.
+
+    A series has `values`, a `label`, and says whether it `counts` and is `drawn`. `look` says how measures are looked at, `stats`
+    has the numbers that the flow told, and `word_name` is the word for the measure.
+    """
 
     @property
     def times(self) -> np.ndarray:
@@ -35,6 +35,21 @@ class Recorded(Protocol):
     @property
     def title(self) -> str:
         """The run in a line."""
+        ...
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the flow told beside its frames: steps, error, blow-up time."""
+        ...
+
+    @property
+    def look(self) -> Any:
+        """How the measures are looked at."""
+        ...
+
+    @property
+    def word_name(self) -> str:
+        """The word for the measure."""
         ...
 
     def at(self, i: int) -> Any:
@@ -53,21 +68,32 @@ class Along:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A path as figures see it, with the curves that go below it."""
+class Record:
+    """A path or a run as tables and pictures see it, with the curves, the title and the frame of reference that are asked for.
 
-    path: Trajectory
-    series: Mapping[str, Along]
+    `seen` is what is shown of a measure at a time: the measure itself unless given.
+    """
+
+    source: Any
+    series: Mapping[str, Any]
     title: str = ""
+    look: Any = None
+    word_name: str = ""
+    seen: Callable[[Any, float], Any] = lambda mu, t: mu
 
     @property
     def times(self) -> np.ndarray:
         """The times of the frames."""
-        return np.asarray(self.path.times)
+        return np.asarray(self.source.times)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the flow told beside its frames."""
+        return self.source.stats
 
     def at(self, i: int) -> Any:
-        """The measure of a frame."""
-        return self.path.at(i)
+        """The measure of a frame, as it is shown."""
+        return self.seen(self.source.at(i), float(self.times[i]))
 
 
 def drawn_series(run: Recorded) -> list[str]:

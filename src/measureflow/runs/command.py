@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from measureflow.flows import AbstractFlow
     from measureflow.runs.job import Job
     from measureflow.runs.reader import Run
-    from measureflow.wording import Note
+    from measureflow.wording import Note, Stat
     from measureflow.words.measures.base import Look
     from measureflow.words.series import Series
 
@@ -46,6 +46,10 @@ class AbstractCommand(abc.ABC):
     def watched(self, job: "Job", extent: float) -> "tuple[Series, ...]":
         """What is watched along a cell of a batch whose first is a job, given the size of its cloud at the start."""
         return job.series
+
+    def stats(self) -> "tuple[Stat, ...]":
+        """The numbers that runs of the command tell once, in the order of their rows: those of flows, and its own."""
+        return load("measureflow.flows.stats:STATS")
 
     def rows(self, run: "Run") -> "Iterator[tuple[str, str]]":
         """Rows of the table beyond those that all runs have: those of the measure unless the command has its own."""

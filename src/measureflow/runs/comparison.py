@@ -131,7 +131,7 @@ def _pairs(found: Comparison, distance: Distance, limit: int) -> dict[float, tup
     series = next(iter(found.runs[limit].series.values())).values[distance.pairs[:, limit]]
     chosen = [(float(distance.times[k]), distance.pairs[k].tolist()) for k in telling_frames(series)]
     one, other = found.runs
-    return {time: (one.word.drawn(one, i), other.word.drawn(other, j)) for time, (i, j) in chosen}
+    return {time: (one.word.drawn(one.at(i)), other.word.drawn(other.at(j))) for time, (i, j) in chosen}
 
 
 def _title(found: Comparison) -> str:

@@ -28,7 +28,7 @@ from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
 from measureflow.words.settings import InputError
 
-FORMAT = 1
+FORMAT = 2
 """The version of the layout, kept in `run.json`."""
 WRITTEN = (
     "run.json", "config.toml", "commit.json", "figure.png", "figure.pdf", "figure.svg", "movie.gif", "movie.mp4", "report.html",

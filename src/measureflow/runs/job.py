@@ -13,8 +13,10 @@ import jax
 import numpy as np
 
 from measureflow.flows import AbstractFlow, Trajectory, precision
+from measureflow.flows.stats import STATS
 from measureflow.measures import AbstractDiffusive
 from measureflow.runs.fingerprint import fingerprint
+from measureflow.runs.outcomes import UNDER_WAY, RunOutcome
 from measureflow.words.measures import AbstractMeasureWord
 from measureflow.words.measures.base import Look
 from measureflow.words.series import Series, observed, watch
@@ -24,11 +26,8 @@ Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays stored beside the frames, each with the names of its dimensions."""
 
 
-ADDED = ("steps", "rejected", "changes", "change_error")
-"""What adds up over legs."""
-
-RUNNING = "Running."
-"""The outcome of a run that has none yet."""
+SUMMED = tuple(stat.name for stat in STATS if stat.summed)
+"""Stats of legs that add up to those of the run."""
 
 
 @dataclass
@@ -40,11 +39,15 @@ class State:
     time: float = 0.0
     series: dict[str, float] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
-    outcome: str = RUNNING
-    ok: bool = True
+    outcome: RunOutcome = UNDER_WAY
     seconds: float = 0.0
     pulse: Any = None
     """What tells how far the leg is that is being computed, if anything does."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing has ended the run before its last time."""
+        return self.outcome.running or self.outcome.ok
 
     @property
     def reached(self) -> float:
@@ -55,9 +58,13 @@ class State:
         """Take in a leg."""
         self.mu, self.frames, self.time = path.final, self.frames + len(path), float(path.outcome.time)
         self.series = {name: float(column[-1]) for name, column in values.items() if len(column)} or self.series
-        totals = {name: self.stats.get(name, 0) + path.stats[name] for name in ADDED if name in path.stats}
+        totals = {name: self.stats.get(name, 0) + path.stats[name] for name in SUMMED if name in path.stats}
         self.stats |= path.stats | totals
-        self.outcome, self.ok = str(path.outcome), bool(path.outcome.ok)
+        self.outcome = RunOutcome.of(path.outcome)
+
+    def end(self, kind: str, sentence: str) -> None:
+        """Note that the run ends here, and why."""
+        self.outcome = RunOutcome(kind, sentence, self.time)
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,10 @@ class Job:
     def precision(self) -> str:
         """The floating point type of the flow."""
         return precision(self.flow.start).name
+
+    def frames_of(self, path: Trajectory) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """What is kept of a leg: the values of all series, and the arrays of its frames."""
+        return self.watch(np.asarray(path.times), path.measures), self.stored(path)
 
     def watch(self, times: np.ndarray, measures: Any) -> dict[str, np.ndarray]:
         """The values of all series on measures with a leading axis over frames."""

@@ -13,6 +13,7 @@ import numpy as np
 from measureflow.desk import OnDesk, frame_at
 from measureflow.runs.command import AbstractCommand, again, command
 from measureflow.runs.folder import FORMAT, committed, is_alive, missing_chunks
+from measureflow.runs.outcomes import RunOutcome
 from measureflow.words.files import digest
 from measureflow.words.measures import AbstractMeasureWord
 from measureflow.words.measures.base import Look
@@ -74,10 +75,15 @@ class Run(OnDesk):
     @property
     def outcome(self) -> str:
         """How the run ended, in a sentence."""
-        if self.info["outcome"] == "Running." and not self.alive:
+        if self.ended.running and not self.alive:
             done = f"{self.frames} of {self.info['frames']} frames"
             return f"Killed after {done}; {again(self.info['command'], self.path)} goes on."
-        return self.info["outcome"]
+        return self.ended.sentence
+
+    @property
+    def ended(self) -> RunOutcome:
+        """How the run stands or ended, as its folder says: its kind, and where."""
+        return RunOutcome.restored(self.info)
 
     @property
     def stats(self) -> dict[str, Any]:

@@ -12,46 +12,58 @@ from typing import Any
 
 import numpy as np
 
-from measureflow.runs.held import Held
+from measureflow.flows import Trajectory
+from measureflow.plotting import Record, Recorded
+from measureflow.runs.command import command
 from measureflow.runs.reader import Run
-from measureflow.wording import Report
+from measureflow.wording import Report, stat_rows
 from measureflow.words.series import Watched
 from measureflow.words.settings import InputError
+from measureflow.words.vocabulary import MEASURES
 
 FORMATS = ("png", "pdf", "svg")
 
 
-def table(run: Run | Held) -> Report:
+def table(run: Recorded) -> Report:
     """What a run came to: its series from first to last, what its measure says, its error and cost."""
-    return Report(tuple(_rows(run)), run.command.notes(_as_run(run)) if run.frames and _seen(run) else ())
+    notes = run.command.notes(run) if isinstance(run, Run) and run.frames and _has_frames(run) else ()
+    return Report(tuple(_rows(run)), notes)
 
 
-def _rows(run: Run | Held) -> Iterator[tuple[str, str]]:
-    if run.frames:
+def _rows(run: Recorded) -> Iterator[tuple[str, str]]:
+    source = _source(run)
+    if len(run.times):
         yield from ((series.label, text) for series in run.series.values() if (text := _told(series, run.times)))
-        if _seen(run):
-            yield from run.command.rows(_as_run(run))
-        if not run.ok:
+        if _has_frames(run):
+            yield from _describer(run).rows(run)
+        if not _reached(source):
             yield "last frame", f"t = {run.times[-1]:.6g}"
-    stats = run.stats
-    if "blow_up_time" in stats:
-        yield "blow-up time", f"{stats['blow_up_time']:.8g}"
-    if "error" in stats:
-        yield "error estimate", f"{stats['error']:.2g} in the final numbers{_beside(run)}{_of(stats, run.times)}"
-    if "marginal_error" in stats:
-        yield "marginal error", f"{stats['marginal_error']:.2g} of the Sinkhorn kernel"
-    if "tokens" in stats:
-        yield "tokens left", f"{stats['tokens']}, moved by at most {stats['merge_error']:.2g} when they merged"
-    if "changes" in stats:
-        form = f"{stats['parcels']} parcels" if "parcels" in stats else f"{stats['degree']} moments"
-        yield (
-            "changed form",
-            f"at t = {stats['changed_at']:.4g} to {form}; moments were then off by {stats['change_error']:.2g}",
-        )
-    if "steps" in stats:
-        yield "steps", f"{stats['steps']} and {stats['rejected']} rejected"
-    if "seconds" in run.info:
-        yield "seconds", f"{run.info['seconds']:.1f}"
+    made = source.command if isinstance(source, Run) else command("record")
+    yield from stat_rows(made.stats(), run.stats)
+    if isinstance(source, Run):
+        yield "seconds", f"{source.info['seconds']:.1f}"
+
+
+def _describer(run: Recorded) -> Any:
+    """Who knows the rows and the picture: the command of a run, and of anything else the word for its measure."""
+    return run.command if isinstance(run, Run) else MEASURES[run.word_name]
+
+
+def _source(run: Recorded) -> Run | Trajectory:
+    """The folder or the path that is shown."""
+    return run.source if isinstance(run, Record) else run  # pyright: ignore[reportReturnType]
+
+
+def _reached(source: Run | Trajectory) -> bool:
+    return source.ok if isinstance(source, Run) else bool(source.outcome.ok)
+
+
+def _has_frames(run: Recorded) -> bool:
+    """Whether there is what the table and the picture are made of: frames, unless the command needs none."""
+    source = _source(run)
+    if isinstance(source, Run):
+        return source.kept or not source.command.from_frames
+    return source.kept is not None
 
 
 def _told(series: Watched, times: np.ndarray) -> str:
@@ -65,35 +77,21 @@ def _told(series: Watched, times: np.ndarray) -> str:
     )
 
 
-def _beside(run: Run | Held) -> str:
-    """How an error compares with numbers that may be very large."""
-    size = run.series["size"].values[-1] if "size" in run.series else 0.0
-    return f", {run.stats['error'] / size:.2g} of their size" if size > 0 else ""
-
-
-def _of(stats: dict[str, Any], times: np.ndarray) -> str:
-    """What an error estimate is about."""
-    if not stats.get("pathwise"):
-        return ": steps, resolution and sums"
-    step = (times[-1] - times[0]) / max(stats["steps"], 1)
-    return f", pathwise: of this one Brownian path, at steps of {step:.3g} against twice that; not of the law"
-
-
-def figure(run: Run | Held) -> Any:
+def figure(run: Recorded) -> Any:
     """The picture of a run."""
-    _framed(run)
-    if _seen(run):
-        return run.command.figure(_as_run(run))
+    _check_drawable(run)
+    if _has_frames(run):
+        return _describer(run).figure(run)
     from measureflow.plotting import watched_figure
 
-    return watched_figure(_as_run(run))
+    return watched_figure(run)
 
 
-def movie(run: Run | Held, file: str | Path) -> Path:
+def movie(run: Recorded, file: str | Path) -> Path:
     """Write a run as a moving picture."""
-    _framed(run)
+    _check_drawable(run)
     try:
-        run.command.movie(_as_run(run), Path(file))
+        _describer(run).movie(run, Path(file))
     except ValueError as error:
         raise InputError(str(error)) from None
     return Path(file)
@@ -114,27 +112,17 @@ def save(run: Run, *, format: str = "png", moving: bool = False) -> dict[str, Pa
     return written
 
 
-def card(run: Run | Held) -> str:
-    """A run as HTML: title, picture, table and outcome."""
+def card(run: Recorded) -> str:
+    """A run as HTML for a notebook: title, picture, table and outcome."""
     picture = ""
-    if run.frames:
+    if len(run.times):
         buffer = io.BytesIO()
         figure(run).savefig(buffer, format="png", dpi=80)
         picture = f'<img src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
-    title, outcome = html.escape(run.title), html.escape(run.outcome)
+    title, outcome = html.escape(run.title), html.escape(str(_source(run).outcome))
     return f"<div><b>{title}</b><br>{picture}{table(run)._repr_html_()}{outcome}</div>"
 
 
-def _seen(run: Run | Held) -> bool:
-    """Whether there is what the table and the picture of its command are made of."""
-    return run.kept or not run.command.from_frames
-
-
-def _as_run(run: Run | Held) -> Any:
-    """What commands and words take for a run: a path that is held has all that they ask for."""
-    return run
-
-
-def _framed(run: Run | Held) -> None:
-    if not run.frames:
+def _check_drawable(run: Recorded) -> None:
+    if not len(run.times):
         raise InputError(f"{run.title!r} has no saved frames to draw.")

@@ -7,62 +7,86 @@ back to the same bits.
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from measureflow import checks
 from measureflow.diagnostics import Mergers
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Outcome, Trajectory
-from measureflow.flows.trajectory import REACHED, STOPPED
-from measureflow.runs.held import Curves, Held
+from measureflow.plotting import Record, Recorded
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
+from measureflow.runs.recorder import look_at, word_of
 from measureflow.runs.report import card as report_card
 from measureflow.runs.report import figure as run_picture
 from measureflow.runs.report import movie as run_movie
 from measureflow.words.measures import AbstractMeasureWord
-from measureflow.words.series import Watched, observed, unnamed
+from measureflow.words.series import Watched, observed, observed_series, unnamed, watch
 from measureflow.words.settings import InputError
 
 FORMAT = 1
 """The version of the files of paths."""
 
+Curves = Mapping[str, Callable[[Any], Any] | np.ndarray | Array]
+"""Numbers along a path by their labels: functions of a measure, or their values at the frames."""
 
-class Extended:
-    """A run with further curves, and another title if one is given."""
 
-    def __init__(self, run: Run, curves: Curves, title: str):
-        self._run, self.title = run, title or run.title
-        self.series = run.series | {
-            label: Watched(label, np.array([float(of(mu)) for mu in run]) if callable(of) else np.asarray(of), label)
-            for label, of in curves.items()
-        }
+def record_of(
+    result: Trajectory | Run, energy: AbstractEnergy | None = None, curves: Curves | None = None, title: str = ""
+) -> Recorded:
+    """A path or a run as tables and pictures see it, with further curves and another title if they are asked for."""
+    curves = dict(curves or {})
+    if isinstance(result, Run):
+        curves |= {} if energy is None else {"energy": energy}
+        if not curves and not title:
+            return result
+        series = result.series | _series_of(
+            curves, result.times, list(result) if any(map(callable, curves.values())) else []
+        )
+        return Record(result, series, title or result.title, result.look, result.word_name)
+    check_single(result)
+    word_name, word = word_of(result.final)
+    look = look_at(result.at(0) if result.kept is not None and len(result) else result.final, energy)
+    usual = word.series(look) if result.kept is not None else ()
+    declared = tuple(one for one in usual if one.where(result.final))
+    values = watch(declared, np.asarray(result.times), result.measures) if declared else {}
+    series = {one.name: Watched(one.name, values[one.name], **one.attributes()) for one in declared}
+    series |= _series_of(curves, np.asarray(result.times), list(result) if any(map(callable, curves.values())) else [])
+    series |= observed_series(observed(result.observed))
+    return Record(result, series, title or result.final.described, look, word_name)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._run, name)
+
+def _series_of(curves: Curves, times: np.ndarray, measures: list[Any]) -> dict[str, Watched]:
+    """Curves by their labels, from functions of a measure or their values at the frames."""
+    values = {label: [float(of(mu)) for mu in measures] if callable(of) else of for label, of in curves.items()}
+    return {label: Watched(label, np.asarray(of), label) for label, of in values.items()}
+
+
+def check_single(path: Trajectory) -> None:
+    """Refuse a batch of paths, and one whose numbers are not known while JAX traces."""
+    if not checks.concrete(path) or np.ndim(path.outcome.kind):
+        raise ValueError(
+            "Only one path at a time can be drawn or saved, outside of `jit`; take one of the batch first."
+        )
 
 
 def figure(
     result: Trajectory | Run, *, energy: AbstractEnergy | None = None, series: Curves | None = None, title: str = ""
 ) -> Any:
     """The picture of a path or a run, with further curves if they are asked for."""
-    if isinstance(result, Trajectory):
-        return shown(run_picture(Held(result, energy, series or {}, title)))
-    curves = dict(series or {}) | ({} if energy is None else {"energy": energy})
-    if not curves and not title:
-        return shown(run_picture(result))
-    return shown(result.word.figure(Extended(result, curves, title)))  # pyright: ignore[reportArgumentType]
+    return shown(run_picture(record_of(result, energy, series, title)))
 
 
 def movie(result: Trajectory | Run, file: str | Path, *, title: str = "") -> Path:
     """Write a path or a run as a moving picture."""
-    return run_movie(result if isinstance(result, Run) else Held(result, None, {}, title), file)  # pyright: ignore
+    return run_movie(record_of(result, title=title), file)
 
 
 def dendrogram(tree: Mergers, *, log: bool = False) -> Any:
@@ -90,7 +114,7 @@ def card(result: Trajectory | Run) -> str:
         return report_card(result)
     if not checks.concrete(result) or np.ndim(result.outcome.kind):
         return f"<div>{result!r}</div>"
-    return report_card(Held(result, None, {}, ""))  # pyright: ignore[reportArgumentType]
+    return report_card(record_of(result))
 
 
 def to_xarray(result: Trajectory | Run) -> Any:
@@ -99,7 +123,8 @@ def to_xarray(result: Trajectory | Run) -> Any:
         return result.data
     import xarray
 
-    word = Held(result, None, {}, "").word
+    check_single(result)
+    _, word = word_of(result.final)
     arrays = {
         name: (("time", *word.dimensions[name]), np.asarray(values))
         for name, values in word.arrays(result.measures).items()
@@ -113,12 +138,13 @@ def to_xarray(result: Trajectory | Run) -> Any:
 def save(result: Trajectory | Run, file: str | Path) -> Path:
     """Write a path, or a run as one, into a file of plain arrays."""
     path = _path_of(result) if isinstance(result, Run) else result
-    held, file = Held(path, None, {}, ""), Path(file)
+    check_single(path)
+    (word_name, word), file = word_of(path.final), Path(file)
     if file.suffix != ".npz":
         raise InputError(f"`file` must end in .npz; got {str(file)!r}.")
     text = {
         "format": FORMAT,
-        "measure": held.info["measure"],
+        "measure": {"word": word_name} | word.facts(path.final),
         "engine": path.engine,
         "observed": list(observed(path.observed)),
     }
@@ -127,7 +153,7 @@ def save(result: Trajectory | Run, file: str | Path) -> Path:
     arrays |= {f"outcome-{name}": getattr(path.outcome, name) for name in ("kind", "time", "speed")}
     arrays |= {f"cost-{name}": value for name, value in path.costs.items()}
     arrays |= {f"observed-{name}": values for name, values in observed(path.observed).items()}
-    arrays |= {f"like-{name}": values for name, values in held.arrays(0).items()}
+    arrays |= {f"like-{name}": values for name, values in word.drawn(path.at(0)).items()}
     np.savez_compressed(file, text=json.dumps(text), times=path.times, **arrays)
     return file
 
@@ -187,8 +213,7 @@ def _path_of(run: Run) -> Trajectory:
         times=times,
         kept=jax.tree.map(lambda *leaves: jnp.stack(leaves), *frames),
         final=frames[-1],
-        # A folder keeps the sentence of its outcome alone; the speed at the end is not known.
-        outcome=Outcome(jnp.asarray(REACHED if run.ok else STOPPED), times[-1], jnp.full((), jnp.nan, times.dtype)),
+        outcome=run.ended.of_flow(times.dtype),
         frames=jnp.asarray(len(frames)),
         costs=costs,
         engine=run.info["engine"],

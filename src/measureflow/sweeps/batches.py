@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from measureflow.flows import AbstractFlow, Flow, Outcome, Trajectory
+from measureflow.flows import AbstractFlow, Flow, Trajectory
 from measureflow.flows.leg import Keeping, Straight
-from measureflow.flows.trajectory import REACHED
 from measureflow.runs.command import AbstractCommand
+from measureflow.runs.outcomes import RunOutcome
 from measureflow.sweeps.row import Row
 from measureflow.words.series import Series
 from measureflow.words.settings import Settings
@@ -126,24 +126,17 @@ class Batch:
             yield self._row(jax.tree.map(lambda leaf, i=i: leaf[i], found), seconds)
 
     def _row(self, found: dict[str, Any], seconds: float) -> Row:
-        outcome: Outcome = found["outcome"]
-        ok, end = int(outcome.kind) == REACHED, float(outcome.time)
+        outcome = RunOutcome.of(found["outcome"])
+        end = outcome.time
         reached = slice(int((found["times"] <= end).sum()))
         series = {name: np.asarray(of)[reached] for name, of in found["observed"].items()} if self.along else {}
         final = {name: of[-1] for name, of in series.items() if len(of)} if self.along else dict(found["observed"])
         host = [one for one in self.command.watched(self.job, float(found["extent"])) if one.host]
         final |= {one.name: _seen(one, found["final"], end) for one in host}
         stats = {name: of.item() for name, of in found["costs"].items()}
-        return Row(
-            outcome=str(outcome),
-            ok=ok,
-            time=end,
-            stats=stats | ({"error": float(found["error"])} if "error" in found and ok else {}),
-            final={one.name: float(final[one.name]) for one in self.job.series if one.name in final},
-            seconds=seconds,
-            times=found["times"][reached] if self.along else None,
-            series=series,
-        )
+        stats |= {"error": float(found["error"])} if "error" in found and outcome.ok else {}
+        final = {one.name: float(final[one.name]) for one in self.job.series if one.name in final}
+        return Row.of(outcome, stats, final, seconds, found["times"][reached] if self.along else None, series)
 
 
 def _observed(flow: AbstractFlow, watch: Any) -> Trajectory:

@@ -18,7 +18,7 @@ from typing import Any
 
 from measureflow.runs.command import AbstractCommand, command
 from measureflow.sweeps.design import Cell, Design
-from measureflow.sweeps.row import Row
+from measureflow.sweeps.row import Row, computed, recorded
 from measureflow.words.settings import InputError, Settings, read
 from measureflow.words.table import nearest
 
@@ -159,12 +159,10 @@ class CommandWork(AbstractWork):
     def _alone(self, asked: Asked) -> Row:
         begun = time.perf_counter()
         try:
-            from measureflow.runs.executor import kept, reckoned
-
             job = self.command.job(self.settings(asked))
             if self.keep == "runs":
-                return kept(job, Path(str(self.folder), asked.key))
-            return reckoned(job, along=self.keep == "series")
+                return recorded(job, Path(str(self.folder), asked.key))
+            return computed(job, along=self.keep == "series")
         except Exception as error:
             return Row.failed(error, time.perf_counter() - begun)
 

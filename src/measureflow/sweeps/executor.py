@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from measureflow.runs.executor import signals
 from measureflow.runs.folder import StorageError
+from measureflow.runs.outcomes import ERROR
 from measureflow.runs.session import say_precision
+from measureflow.runs.threads import signals
 from measureflow.sweeps.backends import AbstractBackend, Here
 from measureflow.sweeps.cells import AbstractWork, Asked, CommandWork
 from measureflow.sweeps.design import Design
@@ -131,7 +132,7 @@ def _is_missing(ledger: Ledger, work: AbstractWork, one: Asked, retry: bool) -> 
     entry = ledger.entries.get(one.key)
     if entry is None:
         return True
-    return retry if entry["outcome"].startswith("Failed") else not work.kept(one, entry)
+    return retry if entry["kind"] == ERROR else not work.kept(one, entry)
 
 
 def _compute(
@@ -157,7 +158,7 @@ def _add(ledger: Ledger, found: list[tuple[Asked, Row]], progress: Progress) -> 
     ledger.add((one.key, one.cell, one.settings, row) for one, row in found)
     progress.known += len(found)
     progress.computed += len(found)
-    progress.failed += sum(row.outcome.startswith("Failed") for _, row in found)
+    progress.failed += sum(row.kind == ERROR for _, row in found)
 
 
 def _understood(

@@ -16,9 +16,11 @@ import numpy as np
 
 from measureflow.flows import AbstractFlow
 from measureflow.runs.fingerprint import fingerprint
+from measureflow.runs.outcomes import REACHED
+from measureflow.runs.recorder import job_for
 from measureflow.sweeps.cells import AbstractWork, Asked, Chunk, groups_of, is_number, varying
 from measureflow.sweeps.design import Design
-from measureflow.sweeps.row import Row
+from measureflow.sweeps.row import Row, computed
 from measureflow.words.settings import InputError
 
 BATCH = 64
@@ -90,10 +92,7 @@ class FunctionWork(AbstractWork):
         try:
             found = self.function(**cell)
             if isinstance(found, AbstractFlow):
-                from measureflow.runs.executor import reckoned
-                from measureflow.runs.recorder import job_for
-
-                return reckoned(job_for(found), along=self.keep == "series")
+                return computed(job_for(found), along=self.keep == "series")
             values = {name: np.asarray(value) for name, value in named(found).items()}
             return self._row(values, time.perf_counter() - begun)
         except Exception as error:
@@ -109,7 +108,8 @@ class FunctionWork(AbstractWork):
         outcome = f"Not finite: {', '.join(bad)}." if bad else "Computed."
         along = self.keep == "series" and bool(series)
         times = np.arange(max(map(len, series.values()))).astype(float) if along else None
-        return Row(outcome, not bad, seconds=seconds, final=final, times=times, series=series if along else {})
+        kind = "undefined" if bad else REACHED
+        return Row(outcome, not bad, kind, seconds=seconds, final=final, times=times, series=series if along else {})
 
 
 def named(found: Any) -> dict[str, Any]:

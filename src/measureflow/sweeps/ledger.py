@@ -23,7 +23,7 @@ from measureflow.sweeps.design import Design
 from measureflow.sweeps.row import Row
 from measureflow.words.settings import InputError
 
-FORMAT = 1
+FORMAT = 2
 """The version of the layout, kept in `sweep.json`."""
 PACKAGES = ("measureflow", "jax", "jaxlib", "numpy")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from measureflow.runs.outcomes import ERROR
 from measureflow.sweeps import ledger
 from measureflow.sweeps.design import Cell, Design
 from measureflow.sweeps.row import Row
@@ -30,7 +31,7 @@ class Known:
     @property
     def failed(self) -> bool:
         """Whether it could not be computed."""
-        return self.row.outcome.startswith("Failed")
+        return self.row.kind == ERROR
 
 
 @dataclass(frozen=True, repr=False)

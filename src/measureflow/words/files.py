@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from measureflow.runs.memory import available, in_words
+from measureflow.words.memory import available, in_words
 from measureflow.words.settings import InputError
 
 

@@ -16,12 +16,12 @@ from measureflow.measures import Particles
 from measureflow.networks import Interpolation, interpolate
 from measureflow.networks.interpolation import as_measures
 from measureflow.networks.routing import unit
-from measureflow.runs import memory
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.reader import Run
 from measureflow.runs.session import in_float64
 from measureflow.spaces import Sphere
 from measureflow.transport import wasserstein
+from measureflow.words import memory
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.vocabulary import MEASURES

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from measureflow.runs.command import AbstractCommand
+from measureflow.wording import Stat
 from measureflow.words.settings import Settings
 from measureflow.words.table import load
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from measureflow.runs.job import Job
     from measureflow.words.measures.base import Look
     from measureflow.words.series import Series
+
+
+MARGINAL_ERROR = Stat("marginal_error", "marginal error", "{marginal_error:.2g} of the Sinkhorn kernel")
 
 
 class Simulate(AbstractCommand):
@@ -36,3 +40,7 @@ class Simulate(AbstractCommand):
         """Clusters are seen at the scale of the cloud."""
         look = replace(job.look, extent=extent)
         return load("measureflow.commands.simulate.job:series_of")(job.settings, look, job.flow.start)
+
+    def stats(self) -> "tuple[Stat, ...]":
+        """Those of flows, and the marginal error of Sinkhorn attention."""
+        return (*super().stats(), MARGINAL_ERROR)

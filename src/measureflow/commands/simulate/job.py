@@ -10,9 +10,9 @@ from measureflow.commands.simulate.settings import Simulation
 from measureflow.fields import MomentClosure, SinkhornAttention
 from measureflow.flows import AbstractFlow, Flow, Layers
 from measureflow.measures import AbstractCloud, AbstractMeasure
-from measureflow.runs import memory
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.session import in_float64
+from measureflow.words import memory
 from measureflow.words.fields import field_of
 from measureflow.words.measures.base import Look
 from measureflow.words.series import Series

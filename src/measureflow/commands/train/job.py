@@ -14,7 +14,6 @@ from measureflow.energies import AbstractEnergy
 from measureflow.fields import AbstractField
 from measureflow.flows import AbstractSolver, Adaptive, Euler, Flow, Heun, precision
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.runs import memory
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.reader import Run, check_inputs
 from measureflow.runs.reader import open as open_run
@@ -40,6 +39,7 @@ from measureflow.training import (
 from measureflow.training.dynamics import check_step
 from measureflow.training.perturbation import ritz_values, splitting, translation
 from measureflow.wording import rounding
+from measureflow.words import memory
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.table import load

@@ -115,9 +115,10 @@ class AbstractMeasureWord(abc.ABC):
         """Write the run as a moving picture."""
         raise ValueError(f"`movie` needs tokens; a run of `measure` {run.word_name} has none.")
 
-    def drawn(self, run: "Recorded", frame: int) -> Arrays:
-        """The arrays of a frame as pictures want them."""
-        return run.arrays(frame)
+    def drawn(self, mu: Any) -> Arrays:
+        """The arrays of a measure as pictures want them."""
+        fixed = {name: values for name, (_, values) in self.fixed(mu).items()}
+        return {name: np.asarray(values) for name, values in self.arrays(mu).items()} | fixed
 
 
 def load_kind(word: AbstractMeasureWord) -> type:

@@ -75,11 +75,10 @@ class SphereWord(AbstractDensityWord):
         moments = even.grid.analyse(masses[:, None], even.grid.harmonics[:size, :size])[..., 0]
         return eqx.tree_at(lambda mu: mu.moments, even, moments)
 
-    def drawn(self, run: "Recorded", frame: int) -> Arrays:
+    def drawn(self, mu: "SphereDensity") -> Arrays:
         """The density on a grid three times as fine."""
         from measureflow.measures.sphere import globe
 
-        mu = run.at(frame)
         grid = globe(3 * mu.degree)
         values = np.asarray(grid.synthesise(mu.moments[..., None]))[:, 0] / (4 * np.pi)
         return {"density": values.reshape(grid.latitudes, grid.longitudes), "height": grid.z}
@@ -88,7 +87,7 @@ class SphereWord(AbstractDensityWord):
         """Maps at four telling times, and the series."""
         from measureflow.plotting import sphere_figure
 
-        return sphere_figure(run, lambda i: self.drawn(run, i))
+        return sphere_figure(run, lambda i: self.drawn(run.at(i)))
 
 
 WORD = SphereWord()

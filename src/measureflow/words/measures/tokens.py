@@ -1,7 +1,5 @@
 """What runs know of clouds of tokens, whatever else a word for them adds."""
 
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +11,8 @@ if TYPE_CHECKING:
 
     from measureflow.diagnostics import Clusters
     from measureflow.measures import AbstractCloud
-    from measureflow.plotting import Recorded
-    from measureflow.words.series import Series, Watched
+    from measureflow.plotting import Record, Recorded
+    from measureflow.words.series import Series
     from measureflow.words.settings import Settings
 
 
@@ -103,35 +101,33 @@ class AbstractTokens(AbstractMeasureWord):
         """The sizes of the clusters at the end, and when their number last changed."""
         from measureflow.diagnostics import changes
 
-        yield "clusters at the end", _told(Clouds(run).clusters)
+        yield "clusters at the end", _told(final_clusters(run))
         if "clusters" in run.series and (found := changes(run.times, run.series["clusters"].values)):
             last = found[-1]
             many = "" if last.clusters == 1 else "s"
             yield "last change", f"to {last.clusters} cluster{many} between t = {last.after:.4g} and {last.before:.4g}"
 
-    def looked(self, run: "Recorded") -> "Clouds":
+    def looked(self, run: "Recorded") -> "Record":
         """The run with its tokens as they are looked at."""
-        return Clouds(run)
+        return as_seen(run)
 
     def figure(self, run: "Recorded") -> Any:
         """Tokens at four telling times, coloured by their cluster at the end; series below."""
         from measureflow.plotting import run_figure
 
-        clouds = Clouds(run)
         return run_figure(
-            clouds,
-            labels=clouds.clusters.labels,
+            as_seen(run),
+            labels=final_clusters(run).labels,
             blow_up_time=run.stats.get("blow_up_time"),
-            letter=clouds.letter,
-            note=clouds.note,
+            letter=letter(run.look),
+            note=frame_note(run.look),
         )
 
     def movie(self, run: "Recorded", file: Any) -> None:
         """Write the tokens in motion."""
         from measureflow.plotting import movie
 
-        clouds = Clouds(run)
-        movie(file, clouds, labels=clouds.clusters.labels, letter=clouds.letter)
+        movie(file, as_seen(run), labels=final_clusters(run).labels, letter=letter(run.look))
 
 
 def _energy(energy: Any, by_directions: bool, mu: "AbstractCloud") -> "Array":
@@ -142,51 +138,32 @@ def _of_directions(of: Any, mu: "AbstractCloud") -> "Array":
     return of(directions(mu))
 
 
-class Clouds:
+def as_seen(run: "Recorded") -> "Record":
     """A run of tokens as it is looked at: by directions where a norm leaves radii free, and rescaled where they grow."""
+    from measureflow.plotting import Record
 
-    def __init__(self, run: "Recorded"):
-        self.run = run
+    return Record(run, run.series, run.title, run.look, run.word_name, lambda mu, t: seen(mu, run.look, t))
 
-    @property
-    def times(self) -> np.ndarray:
-        """The times of the frames."""
-        return self.run.times
 
-    @property
-    def series(self) -> "Mapping[str, Watched]":
-        """What was watched."""
-        return self.run.series
+def letter(look: Look) -> str:
+    """What the coordinates are called: z in the rescaled frame."""
+    return "z" if look.rescaled else "x"
 
-    @property
-    def title(self) -> str:
-        """The run in a line."""
-        return self.run.title
 
-    def at(self, i: int) -> "AbstractCloud":
-        """The tokens of a frame."""
-        return seen(self.run.at(i), self.run.look, float(self.times[i]))
+def frame_note(look: Look) -> str:
+    """In which frame tokens are seen, if it is not their own."""
+    if not look.rescaled:
+        return ""
+    growth = np.asarray(look.growth or 0.0)
+    partly = growth.ndim == 2 and np.linalg.matrix_rank(growth) < len(growth)
+    return f"Frame z = exp(−tV) x{', V on growing directions' if partly else ''}."
 
-    @property
-    def letter(self) -> str:
-        """What the coordinates are called: z in the rescaled frame."""
-        return "z" if self.run.look.rescaled else "x"
 
-    @property
-    def note(self) -> str:
-        """In which frame tokens are seen, if it is not their own."""
-        if not self.run.look.rescaled:
-            return ""
-        growth = np.asarray(self.run.look.growth or 0.0)
-        partly = growth.ndim == 2 and np.linalg.matrix_rank(growth) < len(growth)
-        return f"Frame z = exp(−tV) x{', V on growing directions' if partly else ''}."
+def final_clusters(run: "Recorded") -> "Clusters":
+    """The clusters of the last frame."""
+    from measureflow.diagnostics import clusters
 
-    @cached_property
-    def clusters(self) -> "Clusters":
-        """The clusters of the last frame."""
-        from measureflow.diagnostics import clusters
-
-        return clusters(self.at(-1), self.run.look.tolerance, size=self.run.look.extent)
+    return clusters(as_seen(run).at(-1), run.look.tolerance, size=run.look.extent)
 
 
 def _told(found: "Clusters") -> str:

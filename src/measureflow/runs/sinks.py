@@ -1,0 +1,170 @@
+"""Where the legs of a run go as they are computed: a run folder here, a row of a sweep in `sweeps/row.py`."""
+
+import abc
+import importlib.metadata
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from measureflow.flows import Trajectory
+from measureflow.runs.folder import FORMAT, RunFolder, committed, made, room, taken_back
+from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.outcomes import UNDER_WAY, RunOutcome
+from measureflow.runs.reader import Run
+from measureflow.words.files import digest
+from measureflow.words.settings import InputError
+
+PACKAGES = ("measureflow", "jax", "jaxlib", "diffrax", "equinox", "numpy", "zarr")
+"""Packages whose versions a run keeps."""
+
+
+Taken = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
+"""Values of series by name, and arrays of frames by name."""
+
+
+class AbstractSink(abc.ABC):
+    """What keeps a run as it is computed."""
+
+    @abc.abstractmethod
+    def take(self, job: Job, path: Trajectory) -> Taken:
+        """What is to be kept of a leg: the values of its series and the arrays of its frames, as far as they are needed."""
+
+    @abc.abstractmethod
+    def keep(self, job: Job, path: Trajectory, taken: Taken, state: State) -> None:
+        """Keep a leg, after `state` has followed it."""
+
+    @abc.abstractmethod
+    def finish(self, arrays: Beside, state: State, finished: bool) -> None:
+        """Keep what the job made at the end, which may be before its last time."""
+
+
+class FolderSink(AbstractSink):
+    """A run folder: every leg is on the disk before the next one is reported."""
+
+    def __init__(self, folder: RunFolder, info: dict[str, Any]):
+        self.folder, self.info = folder, info
+
+    @staticmethod
+    def begin(job: Job, out: str | Path | None, force: bool) -> "tuple[FolderSink, State]":
+        """A new folder with what is known before the first leg; one that cannot be filled is removed again."""
+        layout, info, start = job.layout(), described(job), State(job.flow.start)
+        numbers = job.frames * sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
+        room(out, numbers * np.dtype(job.precision).itemsize)  # before an old run is replaced
+        inputs = () if job.settings is None else job.settings.inputs()
+        path, lock = made(None if out is None else str(out), job.command, force, inputs)
+        try:
+            kinds = {name: value.dtype.name for name, value in job.observed.items()}
+            folder = RunFolder.create(
+                path, lock, job.frames, job.frames_per_leg, job.precision, layout, job.labels, kinds
+            )
+            fixed = job.word.fixed(job.flow.start)
+            folder.keep({name: ((dimension,), values) for name, (dimension, values) in fixed.items()})
+            if job.settings is not None:
+                folder.write_text("config.toml", job.settings.to_toml())
+            sink = FolderSink(folder, info)
+            sink.describe(start, finished=False)
+        except BaseException as error:
+            taken_back(path, lock)
+            if isinstance(error, OSError):
+                raise InputError(f"`out`: cannot write {str(path)!r}: {error.strerror or error}.") from None
+            raise
+        return sink, start
+
+    @staticmethod
+    def reopen(job: Job, path: Path) -> "tuple[FolderSink, State]":
+        """The folder of an interrupted run, with what is known after its last safe frame."""
+        run = Run(path)
+        _check_same(run, job)
+        folder, state = RunFolder.reopen(path, job.frames_per_leg), State(job.flow.start)
+        if folder.frames:
+            form = job.flow.form(committed(path)["stats"].get("changes", 0))
+            state.mu, state.frames, state.time = folder.state(form), folder.frames, float(run.times[-1])
+            state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
+        known = run.info if run.info["finished"] else committed(path)
+        state.stats, state.seconds = dict(known["stats"]), known["seconds"]
+        state.outcome = RunOutcome.restored(known)
+        return FolderSink(folder, run.info), state
+
+    def take(self, job: Job, path: Trajectory) -> Taken:
+        """All series and all arrays, on every frame."""
+        return job.frames_of(path) if len(path) else ({}, {})
+
+    def keep(self, job: Job, path: Trajectory, taken: Taken, state: State) -> None:
+        """Write the frames, the series and the state."""
+        if len(path):
+            series, arrays = taken
+            so_far = _so_far(state, state.frames == job.frames)
+            self.folder.append(np.asarray(path.times), arrays | series, path.final, so_far)
+
+    def finish(self, arrays: Beside, state: State, finished: bool) -> None:
+        """Write the arrays that have no frames, and the results."""
+        self.folder.keep(arrays)
+        self.describe(state, finished)
+
+    def describe(self, state: State, finished: bool) -> None:
+        """Write `run.json`: what made the run, and how it stands."""
+        results = {"finished": finished, "ok": state.ok and finished} | state.outcome.stored()
+        self.folder.describe(self.info | results | {"stats": state.stats, "seconds": round(state.seconds, 3)})
+
+
+def _so_far(state: State, last: bool) -> dict[str, Any]:
+    """What a run that is killed after this leg would not know otherwise: its cost, and whether the leg was its last."""
+    outcome = state.outcome if last or not state.ok else UNDER_WAY
+    return outcome.stored() | {"ok": state.ok, "stats": state.stats, "seconds": round(state.seconds, 3)}
+
+
+def _check_same(run: Run, job: Job) -> None:
+    """Refuse to go on with a run whose flow, precision or engine has changed."""
+    now = {"fingerprint": job.fingerprint, "precision": job.precision, "engine": job.flow.start.engine_name}
+    for name, value in now.items():
+        if run.info[name] != value:
+            what = "flow" if name == "fingerprint" else name
+            raise InputError(
+                f"{str(run.path)!r} cannot go on: its {what} was {run.info[name]!r} and is {value!r} now. "
+                "The settings, the inputs, the engine and the precision must be those of the run."
+            )
+
+
+def described(job: Job) -> dict[str, Any]:
+    """What makes a run, for `run.json`."""
+    return {
+        "format": FORMAT,
+        "command": job.command,
+        "title": job.title,
+        "measure": {"word": job.word_name} | job.word.facts(job.flow.start),
+        "look": job.look.kept(),
+        "series": [one.name for one in job.series],
+        "observed": list(job.observed),
+        "kept": job.keep,
+        "frames": job.frames,
+        "frames_per_leg": job.frames_per_leg,
+        "seed": job.seed,
+        "fingerprint": job.fingerprint,
+        "precision": job.precision,
+        "engine": job.flow.start.engine_name,
+        "device": jax.devices()[0].device_kind,
+        "platform": platform.platform(),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES} | {"python": sys.version.split()[0]},
+        "git": git_state(),
+        "inputs": {file: digest(file) for file in (() if job.settings is None else job.settings.inputs())},
+    }
+
+
+def git_state() -> str | None:
+    """The commit of the folder that a run is started from, and whether it has changed since; None outside a repository."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()
