@@ -7,7 +7,7 @@ import measureflow as mf
 from measureflow.commands.simulate.display import growing
 from measureflow.runs.command import command
 from measureflow.runs.report import figure, table
-from measureflow.words.measures.tokens import Clouds
+from measureflow.words.measures.tokens import as_seen, letter
 
 SIMULATE = command("simulate")
 FLAT = {"space": "euclidean", "n": 24, "dim": 2, "beta": 1.0, "time": 6.0, "frames": 7, "frames_per_leg": 7}
@@ -94,7 +94,7 @@ def test_a_frame_is_rescaled_where_tokens_grow_and_nobody_chose():
 
 
 def test_growing_tokens_are_seen_in_a_frame_where_they_stay(flat):
-    clouds = Clouds(flat)
+    clouds = as_seen(flat)
     start, end = flat.at(0).points, flat.at(-1).points
     assert np.abs(end).max() > 50 * np.abs(start).max()  # e^6 is 403
     np.testing.assert_allclose(clouds.at(-1).points, np.exp(-6.0) * end, rtol=1e-14)
@@ -119,7 +119,7 @@ def test_the_table_counts_clusters_at_the_scale_of_the_cloud(flat):
 def test_only_growing_directions_are_rescaled_and_the_picture_says_so(tmp_path):
     np.savez(tmp_path / "V.npz", A=np.eye(2), V=np.diag([1.0, -0.5]))
     words = {name: value for name, value in FLAT.items() if name != "beta"} | {"matrices": str(tmp_path / "V.npz")}
-    clouds = Clouds(mf.runs.run("simulate", **words, verify=False, out=str(tmp_path / "run")))
+    clouds = as_seen(mf.runs.run("simulate", **words, verify=False, out=str(tmp_path / "run")))
     np.testing.assert_allclose(
         clouds.at(-1).points, np.asarray(clouds.run.final.points) * [np.exp(-6.0), 1.0], rtol=1e-14
     )
@@ -129,6 +129,6 @@ def test_only_growing_directions_are_rescaled_and_the_picture_says_so(tmp_path):
 def test_a_flow_in_the_rescaled_frame_has_the_same_picture(flat, tmp_path):
     same = mf.runs.run("simulate", **FLAT, frame="rescaled", verify=False, out=str(tmp_path / "rescaled"))
     # Two ways to the same numbers, each with steps of relative tolerance 1e-8.
-    np.testing.assert_allclose(same.final.points, Clouds(flat).at(-1).points, atol=1e-6)
+    np.testing.assert_allclose(same.final.points, as_seen(flat).at(-1).points, atol=1e-6)
     assert figure(same).axes[0].get_xlabel() == "z₁"
     np.testing.assert_array_equal(same.series["clusters"].values, flat.series["clusters"].values)
