@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check) -c constraints.txt
 
-.PHONY: demo test lint types pytest studies mutants format hooks constraints clean
+.PHONY: demo test lint types pytest quick studies mutants format hooks constraints clean
 
 demo: .venv/runtime
 	$(BIN)/measureflow simulate
@@ -20,6 +20,9 @@ types: .venv/dev
 
 pytest: .venv/dev
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+quick: lint types
+	$(BIN)/python tests/quick.py
 
 studies: .venv/runtime
 	$(BIN)/measureflow study run all --json studies.json
