@@ -7,7 +7,7 @@ import measureflow as mf
 from measureflow.commands.simulate.display import growing
 from measureflow.runs.command import command
 from measureflow.runs.report import figure, table
-from measureflow.words.measures.tokens import as_seen, letter
+from measureflow.words.measures.tokens import as_seen, frame_note
 
 SIMULATE = command("simulate")
 FLAT = {"space": "euclidean", "n": 24, "dim": 2, "beta": 1.0, "time": 6.0, "frames": 7, "frames_per_leg": 7}
@@ -121,9 +121,9 @@ def test_only_growing_directions_are_rescaled_and_the_picture_says_so(tmp_path):
     words = {name: value for name, value in FLAT.items() if name != "beta"} | {"matrices": str(tmp_path / "V.npz")}
     clouds = as_seen(mf.runs.run("simulate", **words, verify=False, out=str(tmp_path / "run")))
     np.testing.assert_allclose(
-        clouds.at(-1).points, np.asarray(clouds.run.final.points) * [np.exp(-6.0), 1.0], rtol=1e-14
+        clouds.at(-1).points, np.asarray(clouds.source.final.points) * [np.exp(-6.0), 1.0], rtol=1e-14
     )
-    assert clouds.note.endswith("V on growing directions.")
+    assert frame_note(clouds.look).endswith("V on growing directions.")
 
 
 def test_a_flow_in_the_rescaled_frame_has_the_same_picture(flat, tmp_path):
