@@ -14,7 +14,6 @@ import numpy as np
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.measures import AbstractCloud
-from measureflow.spaces import Euclidean
 
 CELL, GAP, AROUND = 0.25, 4.0, 1.0371
 """In bandwidths: the first cells, the gaps that need none in their middle, and how far from tokens those beside begin, which is
@@ -34,7 +33,7 @@ def modes(mu: AbstractCloud, beta: float | int) -> np.ndarray:
     Two equal tokens have two modes if they are more than two bandwidths apart, and else one. In one dimension the number never
     grows with the bandwidth.
     """
-    if not isinstance(mu.space, Euclidean) or mu.space.dim != 1:
+    if not mu.space.convex or mu.space.dim != 1:
         raise ValueError(f"`mu` must be tokens on the line, `Euclidean(1)`; got {mu.space}.")
     checks.positive("beta", beta)
     checks.finite("beta", beta)

@@ -25,7 +25,7 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.networks import routing
 from measureflow.networks.routing import angles, unit
 from measureflow.networks.shaping import fitted
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import AbstractSpace
 from measureflow.transport import wasserstein
 
 CAP = 1.0
@@ -410,7 +410,7 @@ def checked(measures: Sequence[Particles], name: str = "inputs") -> list[Particl
     if not measures:
         raise ValueError(f"`{name}` is empty; give at least one measure.")
     for k, mu in enumerate(measures):
-        if not isinstance(mu, Particles) or not isinstance(mu.space, Sphere):
+        if not isinstance(mu, Particles) or not mu.space.spherical:
             raise TypeError(f"`{name}[{k}]` must be `Particles` on a `Sphere`; got {mu!r}.")
         if mu.space.dim != measures[0].space.dim:
             raise ValueError(

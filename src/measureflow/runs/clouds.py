@@ -76,10 +76,9 @@ class AbstractTokens(AbstractMeasureWord):
 
         from measureflow.diagnostics import labels, order_parameter
         from measureflow.runs.series import Series
-        from measureflow.spaces import Euclidean
 
         def grows(mu: "AbstractCloud") -> bool:
-            return isinstance(mu.space, Euclidean) and not look.directions
+            return mu.space.linear and not look.directions
 
         def count(mu: "AbstractCloud", t: float) -> int:
             return int(labels(seen(mu, look, t), look.tolerance, size=look.extent).max()) + 1

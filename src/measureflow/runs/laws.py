@@ -20,7 +20,7 @@ from measureflow.runs.settings import InputError
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import LAWS, SPACES
 from measureflow.runs.words import load
-from measureflow.spaces import AbstractSpace, Euclidean, Sphere
+from measureflow.spaces import AbstractSpace, Sphere
 
 BLOBS, SPREAD = 5, 0.2
 """How many blobs the law `clusters` has, and the spread of the laws `clusters` and, on a sphere, `gaussian`."""
@@ -52,7 +52,7 @@ class Uniform(AbstractLaw):
 
     def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
         """Uniform tokens."""
-        if isinstance(space, Euclidean):
+        if space.linear:
             return jax.random.uniform(key, (n, space.dim), minval=-1.0, maxval=1.0)
         return Particles.iid(space, n, key=key).points
 
@@ -68,7 +68,7 @@ class Normal(AbstractLaw):
     def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
         """Normal tokens."""
         noise = jax.random.normal(key, (n, space.dim))
-        return jnp.eye(space.dim)[-1:] + SPREAD * noise if isinstance(space, Sphere) else noise
+        return jnp.eye(space.dim)[-1:] + SPREAD * noise if space.spherical else noise
 
     def height(self, xs: Float[Array, "m d"], key: PRNGKeyArray) -> Float[Array, " m"]:
         """The density of the blob."""

@@ -19,7 +19,6 @@ from measureflow.runs.measures.base import ENERGY, Look
 from measureflow.runs.simulation import Simulation
 from measureflow.runs.vocabulary import ATTENTIONS, ENERGIES
 from measureflow.runs.weights import Head, heads_of
-from measureflow.spaces import Ball, Euclidean, Sphere
 
 MOST = 64
 """Coordinates up to which different rates of growth are kept with a run; equal ones are one number."""
@@ -38,11 +37,11 @@ def look_of(config: Simulation, start: AbstractMeasure) -> Look:
 
 
 def _energy(config: Simulation, start: AbstractMeasure) -> tuple[AbstractEnergy | None, str]:
-    on_sphere = config.seen_by_directions or isinstance(start.space, Sphere)
+    on_sphere = config.seen_by_directions or start.space.spherical
     if config.energy != "none":
         return _scaled(ENERGIES.choose(config).build(config), on_sphere)
     heads = heads_of(config, start.space.dim)
-    if len(heads) > 1 or config.has("drawn") or not (on_sphere or isinstance(start.space, Ball)):
+    if len(heads) > 1 or config.has("drawn") or not (on_sphere or start.space.compact):
         return None, ""  # no energy is known that belongs to several heads, or to weights drawn apart
     energy, label = _scaled(
         InteractionEnergy(config.beta) if config.matrices is None else BilinearEnergy(heads[0].A), on_sphere
@@ -85,7 +84,7 @@ def _growth(config: Simulation, start: AbstractMeasure) -> Any:
     """The growing part of the value matrix, without which tokens stay bounded; None where nothing grows like that."""
     plain = not config.mlp and config.norm == "none" and config.schedule == "constant" and not config.layers
     chosen = config.energy != "none" or "frame" in config.model_fields_set or "averages" not in _traits(config)
-    if chosen or not plain or not isinstance(start.space, Euclidean):
+    if chosen or not plain or not start.space.linear:
         return None
     first, *others = heads_of(config, start.space.dim)
     return None if others else growing(np.asarray(first.V))

@@ -115,6 +115,7 @@ class AbstractFamily(eqx.Module):
 
     def radii(self, space: AbstractSpace) -> dict[str, Float[Array, ""]]:
         """The radius of each block in a set of particles, or nothing if the set is not made of one ball a block."""
+        # Best outputs and proofs have formulas for balls alone, so the class is asked for.
         balls = [part for part in (space.spaces if isinstance(space, Product) else (space,)) if isinstance(part, Ball)]
         fits = [ball.dim for ball in balls] == [_count(shape) for shape in self.shapes.values()]
         return {name: ball.radius for name, ball in zip(self.shapes, balls, strict=True)} if fits else {}
