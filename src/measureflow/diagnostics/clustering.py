@@ -21,6 +21,7 @@ from measureflow.diagnostics.joining import partitions
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 
 BULK = 0.9
@@ -129,3 +130,6 @@ def changes(times: np.ndarray, counts: np.ndarray) -> list[ClusterChange]:
     """The changes in a sequence of cluster counts."""
     where = np.flatnonzero(np.diff(counts))
     return [ClusterChange(float(times[i]), float(times[i + 1]), int(counts[i + 1])) for i in where]
+
+
+keep_all(globals())

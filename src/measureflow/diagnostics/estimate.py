@@ -14,6 +14,7 @@ import numpy as np
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.measures import AbstractCloud
+from measureflow.precision import keep_all
 
 CELL, GAP, AROUND = 0.25, 4.0, 1.0371
 """In bandwidths: the first cells, the gaps that need none in their middle, and how far from tokens those beside begin, which is
@@ -106,3 +107,6 @@ def _sums(
                 bound = (farthest**3 + 3 * farthest) * np.exp((top - nearest**2) / 2)
                 found[2, some] = (weights[near] * bound).sum(1)
     return found[0], found[1], found[2]
+
+
+keep_all(globals())

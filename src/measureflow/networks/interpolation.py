@@ -25,6 +25,7 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.networks import routing
 from measureflow.networks.routing import angles, unit
 from measureflow.networks.shaping import fitted
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 from measureflow.transport import wasserstein
 
@@ -448,3 +449,6 @@ def _seen(measures: list[Particles]) -> np.ndarray:
     """What measures look like through a few test functions: equal numbers are equal measures, almost surely."""
     tests = np.random.default_rng(0).normal(size=(8, measures[0].space.dim))
     return np.stack([np.asarray(mu.weights, float) @ np.exp(np.asarray(mu.points, float) @ tests.T) for mu in measures])
+
+
+keep_all(globals())

@@ -19,6 +19,7 @@ from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 from measureflow.training.families import Theta
 from measureflow.training.landscape import AbstractLandscape, Enclosure, enclose
@@ -197,3 +198,6 @@ def _search(slope: Slope, key: PRNGKeyArray, starts: int, steps: int):
 
     first = jax.vmap(slope.space.sample)(jax.random.split(key, starts))
     return jax.vmap(search)(first.astype(slope.cotangents.dtype))
+
+
+keep_all(globals())

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.annotations import RandomKey
 from measureflow.measures import AbstractMeasure, Gaussian, Particles, Sequence
+from measureflow.precision import keep_all
 from measureflow.spaces import Sphere
 from measureflow.transport.gaussians import gaussian_cost
 from measureflow.transport.line import circle_cost, line_cost
@@ -114,3 +115,6 @@ def _by_position(seq: Sequence) -> tuple[np.ndarray, np.ndarray, list[np.ndarray
 
 def _part(tokens: Particles, which: np.ndarray) -> Particles:
     return Particles(tokens.space, tokens.points[which], tokens.weights[which])
+
+
+keep_all(globals())

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.precision import keep_all
 from measureflow.transport.pairs import Order, comparable, costs, library
 
 SWEEPS, STEPS = 2000, 100
@@ -162,3 +163,6 @@ def _solve(J: Float[Array, "m m"], y: Float[Array, " m"]) -> Float[Array, " m"]:
     """The solution of `J x = y` with mean zero, since potentials are known up to a constant."""
     ridge = 1e4 * jnp.finfo(J.dtype).eps  # tokens that exchange less mass than this have a constant each
     return jnp.linalg.solve(J + 1 / len(y) + ridge * jnp.eye(len(y), dtype=J.dtype), y)
+
+
+keep_all(globals())

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 from measureflow.transport.pairs import Order, comparable, cost, costs, library
 
@@ -136,3 +137,6 @@ def _between(
             "the measures a little."
         )
     return found
+
+
+keep_all(globals())

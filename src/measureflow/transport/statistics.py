@@ -18,6 +18,7 @@ from scipy.stats import t as student
 from measureflow.annotations import RandomKey
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.transport.distances import wasserstein
 from measureflow.transport.pairs import Order, comparable, order
 
@@ -112,3 +113,6 @@ def _blocks(mu: Particles, share: int, key: PRNGKeyArray) -> list[Particles]:
     # On the host, where a slice is not a program of its own.
     mixed = np.asarray(jax.random.permutation(key, mu.points))
     return [Particles(mu.space, mixed[i * size : (i + 1) * size]) for i in range(share)]
+
+
+keep_all(globals())
