@@ -11,7 +11,7 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> Any:
     value = globals()[name] = _load(name)
     if isinstance(value, FunctionType | type):
-        from measureflow.annotations import shorten
+        from measureflow.signatures import shorten
 
         shorten({name: value})
     return value

@@ -129,7 +129,7 @@ class AbstractFamily(eqx.Module):
         sizes = {group: sum(_count(self.shapes[name]) for name in group) for group in groups}
         return Product(*(Ball(size, 1.0 if group in self.factors else radius) for group, size in sizes.items()))
 
-    def gaussian(self, n: int, scale: Numbers | Number = 1.0, *, key: RandomKey) -> Particles:
+    def gaussian(self, n: int, scale: Numbers = 1.0, *, key: RandomKey) -> Particles:
         """Independent particles with normal entries; `scale` is their deviation, one number or one for each coordinate."""
         scale = jnp.broadcast_to(checks.floating(scale), (self.size,))[None]
         return Particles(self.space, scale * jax.random.normal(as_key(key), (n, self.size)))
