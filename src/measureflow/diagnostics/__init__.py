@@ -1,6 +1,6 @@
 """Diagnostics: what to read off a measure or a trajectory."""
 
-from measureflow import annotations, precision
+from measureflow import signatures
 from measureflow.diagnostics.chaos import ChaosRate as ChaosRate
 from measureflow.diagnostics.chaos import chaos_rate as chaos_rate
 from measureflow.diagnostics.chaos import moment_distance as moment_distance
@@ -39,5 +39,4 @@ from measureflow.diagnostics.structure import Balance as Balance
 from measureflow.diagnostics.structure import curl as curl
 from measureflow.diagnostics.structure import energy_balance as energy_balance
 
-precision.keep_all(globals())
-annotations.shorten(globals())
+signatures.shorten(globals())

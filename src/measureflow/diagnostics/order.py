@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from measureflow.measures import AbstractCloud, AbstractMeasure, Particles
+from measureflow.precision import keep_all
 
 BLOCK = 1024
 """Rows of the overlap matrix that exist at once."""
@@ -65,3 +66,6 @@ def overlap_histogram(mu: Particles, bins: int = 64) -> tuple[np.ndarray, np.nda
         masses += np.histogram(points[rows] @ points.T, edges, weights=pairs)[0]
     total = masses.sum()
     return (masses / total if total > 0 else masses), edges
+
+
+keep_all(globals())

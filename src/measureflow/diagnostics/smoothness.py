@@ -17,6 +17,7 @@ from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.fields import AbstractField
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 
 BASIS, RESTARTS = 24, 20
 """Vectors of a basis, and how often it may start again: 24 already suffice for almost every cloud."""
@@ -117,3 +118,6 @@ def _rest(x: Float[Array, " n"], basis: Float[Array, "k n"]) -> Float[Array, " n
     for _ in range(2):
         x = x - (basis @ x) @ basis
     return x
+
+
+keep_all(globals())

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from scipy.optimize import nnls
 
 from measureflow.measures import AbstractCloud
+from measureflow.precision import keep_all
 
 MOST = 100
 """Steps of least squares for each token: three, which is usual, can be too few for tokens that nearly coincide."""
@@ -53,3 +54,6 @@ def hemisphere(mu: AbstractCloud) -> Hemisphere:
     nearest = weights @ rows
     pole = nearest / max(float(np.linalg.norm(nearest)), np.finfo(float).tiny)
     return Hemisphere(float((rows @ pole).min()), pole)
+
+
+keep_all(globals())

@@ -1,6 +1,6 @@
 """The fields that move measures."""
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.fields import ensembles as ensembles
 from measureflow.fields.attention import AbstractAttention as AbstractAttention
 from measureflow.fields.attention import AbstractSelfAttention as AbstractSelfAttention
@@ -47,4 +47,4 @@ from measureflow.fields.normalisation import radii as radii
 from measureflow.fields.rescaled import Rescaled as Rescaled
 from measureflow.fields.sinkhorn import SinkhornAttention as SinkhornAttention
 
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -1,6 +1,6 @@
 """Pretrained transformers as flows of the library; the only place that reads weights."""
 
-from measureflow import annotations, precision
+from measureflow import signatures
 from measureflow.models.continuing import Continued as Continued
 from measureflow.models.continuing import continued as continued
 from measureflow.models.files import ModelError as ModelError
@@ -25,5 +25,4 @@ from measureflow.models.steepness import worst as worst
 from measureflow.models.tokens import Tokenizer as Tokenizer
 from measureflow.models.tokens import tokenizer as tokenizer
 
-precision.keep_all(globals())
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from measureflow.flows import Adaptive, evolve, layers
 from measureflow.models.looking import groups, look_at_tokens, sinks
 from measureflow.models.model import Model
+from measureflow.precision import keep_all
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-3
 """Tolerances of the flow: the second is that part of the size of tokens."""
@@ -57,3 +58,6 @@ def arrived(depths: np.ndarray, overlaps: np.ndarray, level: float) -> float:
     i = int(last[-1])
     part = (level - overlaps[i]) / (overlaps[i + 1] - overlaps[i])
     return float(depths[i] + part * (depths[i + 1] - depths[i]))
+
+
+keep_all(globals())

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from measureflow.fields import FactoredAttention
+from measureflow.precision import keep_all
 
 SIMPLE = 1e-6
 """An eigenvalue leads if all others are smaller by more than this part of it."""
@@ -188,3 +189,6 @@ def _value_defects(attention: FactoredAttention) -> np.ndarray:
 def _defects(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     sizes = [np.linalg.norm(part, axis=(1, 2)) for part in (one, other)]
     return np.linalg.norm(one - other, axis=(1, 2)) / (sizes[0] + sizes[1])
+
+
+keep_all(globals())

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from measureflow.precision import keep_all
+
 Imitation = Callable[[np.random.Generator, int, int], np.ndarray]
 """From a source of randomness, a number of tokens and of coordinates to tokens at the distance `√d`."""
 
@@ -46,3 +48,6 @@ IMITATIONS: dict[str, Imitation] = {
     "repeated by Zipf's law": repeated,
 }
 """Imitations by name."""
+
+
+keep_all(globals())

@@ -18,6 +18,7 @@ from measureflow.diagnostics.spread import rank_of
 from measureflow.fields import FactoredAttention
 from measureflow.measures import Particles
 from measureflow.measures.grouping import linked
+from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean, Sphere
 
 BINS = 40
@@ -189,3 +190,6 @@ def discarded(attention: FactoredAttention, seen: Float[Array, "n d"]) -> Float[
     mu = Particles(Euclidean(seen.shape[1]), seen)
     whole, rest = (field(0.0, seen, mu) for field in (attention, plain))
     return jnp.sum((whole - rest) ** 2) / jnp.sum(whole**2)
+
+
+keep_all(globals())

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import FactoredAttention, FeedForward, Layered
 from measureflow.models.model import Model
+from measureflow.precision import keep_all
 
 
 def shuffled(windows: np.ndarray, rng: np.random.Generator, fixed: tuple[int, int] = (0, 0)) -> np.ndarray:
@@ -61,3 +62,6 @@ def scrambled(model: Model, key: Any) -> Model:
     fields = jax.tree.map(turned, model.stack.fields, is_leaf=blocks)
     stack: Layered = eqx.tree_at(lambda stack: stack.fields, model.stack, fields)
     return eqx.tree_at(lambda model: model.stack, model, stack)
+
+
+keep_all(globals())

@@ -22,6 +22,7 @@ from measureflow.diagnostics import Lipschitz, lipschitz
 from measureflow.fields import FactoredAttention
 from measureflow.measures import Particles
 from measureflow.models.heads import Factors, norms, temptations, tempting_vectors
+from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
 
 TOLERANCE = 1e-3
@@ -138,3 +139,6 @@ def reach(attention: FactoredAttention, tokens: Float[Array, "*w n d"]) -> Reach
 def _with_bias(matrices: np.ndarray, bias: Array | np.ndarray | None, scale: float) -> np.ndarray:
     column = np.zeros(matrices.shape[:2]) if bias is None else scale * np.asarray(bias, np.float64)
     return np.concatenate([matrices, column[..., None]], -1)
+
+
+keep_all(globals())

@@ -13,6 +13,7 @@ from measureflow.models.loading import located
 from measureflow.models.model import Model
 from measureflow.models.nulls import drawn, shuffled
 from measureflow.models.tokens import tokenizer
+from measureflow.precision import keep_all
 
 PICTURES = (".png", ".jpg", ".jpeg")
 """Kinds of files that hold an image."""
@@ -105,3 +106,6 @@ def _pixels(file: Path, folder: Path) -> np.ndarray:
     except (OSError, UnidentifiedImageError) as error:
         raise ModelError(f"{str(file)!r} is no image that can be read: {error}.") from None
     return (np.asarray(image, np.float32) / 255 - mean) / spread
+
+
+keep_all(globals())

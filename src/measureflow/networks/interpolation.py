@@ -25,7 +25,8 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.networks import routing
 from measureflow.networks.routing import angles, unit
 from measureflow.networks.shaping import fitted
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.precision import keep_all
+from measureflow.spaces import AbstractSpace
 from measureflow.transport import wasserstein
 
 CAP = 1.0
@@ -410,7 +411,7 @@ def checked(measures: Sequence[Particles], name: str = "inputs") -> list[Particl
     if not measures:
         raise ValueError(f"`{name}` is empty; give at least one measure.")
     for k, mu in enumerate(measures):
-        if not isinstance(mu, Particles) or not isinstance(mu.space, Sphere):
+        if not isinstance(mu, Particles) or not mu.space.spherical:
             raise TypeError(f"`{name}[{k}]` must be `Particles` on a `Sphere`; got {mu!r}.")
         if mu.space.dim != measures[0].space.dim:
             raise ValueError(
@@ -448,3 +449,6 @@ def _seen(measures: list[Particles]) -> np.ndarray:
     """What measures look like through a few test functions: equal numbers are equal measures, almost surely."""
     tests = np.random.default_rng(0).normal(size=(8, measures[0].space.dim))
     return np.stack([np.asarray(mu.weights, float) @ np.exp(np.asarray(mu.points, float) @ tests.T) for mu in measures])
+
+
+keep_all(globals())

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from measureflow.fields import Perceptron
+from measureflow.precision import keep_all
 
 WAYPOINTS = 300
 """Random points that a way may pass."""
@@ -152,3 +153,6 @@ def _clearance(point: np.ndarray, others: np.ndarray) -> float:
 def _freest(taken: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     spots = unit(rng.normal(size=(WAYPOINTS, taken.shape[1])))
     return spots[angles(spots, taken).min(1).argmax()]
+
+
+keep_all(globals())

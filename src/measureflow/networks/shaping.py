@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from measureflow.fields import Packed, Perceptron, Schedule, Sum
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 from measureflow.transport import coupling
 
 PIECES, ROUNDS, STEPS = 4, 12, 150
@@ -94,3 +95,6 @@ def _descend(mlps, state, later, start: Particles, sizes: tuple[int, ...], goals
         return (jax.tree.map(lambda leaf, by: leaf + slower * by, mlps, updates), state), None
 
     return jax.lax.scan(step, (mlps, state), None, length=STEPS)[0]
+
+
+keep_all(globals())

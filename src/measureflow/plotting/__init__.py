@@ -6,7 +6,7 @@ are plain objects, never pyplot's, so drawing works without a display and leaves
 
 from matplotlib.figure import Figure as Figure
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.plotting.compare import compare_figure as compare_figure
 from measureflow.plotting.compare import draw_distance as draw_distance
 from measureflow.plotting.compare import draw_overlay as draw_overlay
@@ -67,4 +67,4 @@ from measureflow.plotting.view import View as View
 from measureflow.plotting.view import view_of as view_of
 from measureflow.plotting.ways import ways_figure as ways_figure
 
-annotations.shorten(globals())
+signatures.shorten(globals())

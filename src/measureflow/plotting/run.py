@@ -12,7 +12,6 @@ from measureflow.plotting.recorded import Recorded, draw_below, drawn_series
 from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.view import view_of
 from measureflow.plotting.words import caption, short_times, wrapped
-from measureflow.spaces import Sphere
 
 
 def run_figure(
@@ -68,7 +67,7 @@ def draw_row(row, times: np.ndarray, clouds: list, labels: Numbers | None, lette
     space = clouds[-1].space
     points = np.stack([np.asarray(mu.points, float) for mu in clouds])
     view = view_of(points, space, labels=labels, letter=letter)
-    views = [view if isinstance(space, Sphere) else view.fitted(cloud) for cloud in points]
+    views = [view if space.spherical else view.fitted(cloud) for cloud in points]
     if 4 * views[0].reach > views[-1].reach:  # a cloud that shrinks is better seen shrinking
         views = [view] * len(clouds)
     for ax, mu, cloud, own, name in zip(row, clouds, points, views, short_times(times), strict=True):

@@ -13,7 +13,6 @@ from measureflow.plotting.backdrops import BACK, FRONT, backdrop
 from measureflow.plotting.marks import PALETTE
 from measureflow.plotting.view import View, view_of
 from measureflow.plotting.words import short_times
-from measureflow.spaces import Sphere
 
 START, END = (np.array(to_rgb(colour)) for colour in PALETTE[:2])
 """The colours of the two measures; what moves between them changes from one to the other."""
@@ -63,7 +62,7 @@ def _origins(mu: Particles, first: Particles, t: float) -> np.ndarray:
 def _marks(ax: Axes, mu: Particles, view: View, colours: np.ndarray, scale: float | int) -> None:
     backdrop(ax, mu.space, view, scale)
     places, area = view.place(np.asarray(mu.points, float)), INK_AREA * scale**2 * np.asarray(mu.weights)
-    behind = (places[:, 2] < 0) & isinstance(mu.space, Sphere) & (mu.space.dim == 3)
+    behind = (places[:, 2] < 0) & (mu.space.spherical and mu.space.dim == 3)
     for layer, chosen, alpha in ((BACK, behind, 0.25), (FRONT, ~behind, 0.75)):
         ax.scatter(
             *places[chosen, :2].T,

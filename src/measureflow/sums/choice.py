@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import AbstractSpace
 from measureflow.sums import native
 from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
 from measureflow.sums.blockwise import Blockwise
@@ -74,7 +74,7 @@ class Auto(AbstractEngine):
 
     def on(self, space: AbstractSpace) -> "Auto":
         """The same choice for tokens of a space."""
-        return Auto(self.tolerance, isinstance(space, Sphere))
+        return Auto(self.tolerance, space.spherical)
 
     def within(self, tolerance: float | None) -> "Auto":
         """The same choice with sums at least as exact as a tolerance; None, or one that no fast sum keeps, asks for all pairs."""

@@ -12,11 +12,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
+from measureflow.annotations import Numbers, Values
 
 DENSE = (3 / 2) ** 0.5 / (2 * jnp.pi)
 """Modes per bandwidth of stationary noise with a Gaussian kernel: by Rice, sqrt(-r''''/r'') / 2π with r = e^{-u²/4}."""

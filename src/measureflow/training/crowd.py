@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from measureflow.precision import exactly
+from measureflow.precision import exactly, keep_all
 from measureflow.sums import native, pallas
 from measureflow.sums.native import heads as on_cpu
 from measureflow.sums.pallas import heads as on_card
@@ -145,3 +145,6 @@ def _pairing_jvp(heads: FullHeads, primals, tangents):
 
 
 _pairing.defjvp(_pairing_jvp, symbolic_zeros=True)
+
+
+keep_all(globals())

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow.measures import CircleDensity, Particles, SphereDensity
 from measureflow.measures.sphere import globe
-from measureflow.spaces import AbstractSpace, Euclidean, Sphere
+from measureflow.spaces import AbstractSpace, Sphere
 from measureflow.words.files import numbers_in
 from measureflow.words.settings import InputError, Settings
 from measureflow.words.table import load
@@ -51,7 +51,7 @@ class Uniform(AbstractLaw):
 
     def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
         """Uniform tokens."""
-        if isinstance(space, Euclidean):
+        if space.linear:
             return jax.random.uniform(key, (n, space.dim), minval=-1.0, maxval=1.0)
         return Particles.iid(space, n, key=key).points
 
@@ -67,7 +67,7 @@ class Normal(AbstractLaw):
     def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
         """Normal tokens."""
         noise = jax.random.normal(key, (n, space.dim))
-        return jnp.eye(space.dim)[-1:] + SPREAD * noise if isinstance(space, Sphere) else noise
+        return jnp.eye(space.dim)[-1:] + SPREAD * noise if space.spherical else noise
 
     def height(self, xs: Float[Array, "m d"], key: PRNGKeyArray) -> Float[Array, " m"]:
         """The density of the blob."""

@@ -73,11 +73,10 @@ class AbstractTokens(AbstractMeasureWord):
         from equinox import Partial
 
         from measureflow.diagnostics import labels, order_parameter
-        from measureflow.spaces import Euclidean
         from measureflow.words.series import Series
 
         def grows(mu: "AbstractCloud") -> bool:
-            return isinstance(mu.space, Euclidean) and not look.directions
+            return mu.space.linear and not look.directions
 
         def count(mu: "AbstractCloud", t: float) -> int:
             return int(labels(seen(mu, look, t), look.tolerance, size=look.extent).max()) + 1
