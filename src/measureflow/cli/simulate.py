@@ -36,12 +36,12 @@ def _launched(name: str, argv: list[str], settings: Any) -> int:
 
 def _joined(name: str, settings: Any) -> bool:
     """Meet the other processes; whether this one is the first, which watches and saves. The others compute along here."""
-    from measureflow.runs.processes import along, join, together
+    from measureflow.runs.processes import follow_legs, join, shared
 
     join(settings.coordinator, settings.process_id, settings.num_processes)
     if settings.process_id == 0:
         return True
-    along(together(command(name).job(settings)))
+    follow_legs(shared(command(name).job(settings)))
     return False
 
 

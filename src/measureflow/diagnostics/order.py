@@ -12,7 +12,7 @@ from measureflow.precision import keep_all
 
 BLOCK = 1024
 """Rows of the overlap matrix that exist at once."""
-FEW = 4
+FEW_COORDINATES = 4
 """Coordinates up to which inner products are written out."""
 
 
@@ -37,7 +37,7 @@ def met(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
 
 def _scores(points: Float[Array, "n d"], x: Float[Array, " d"]) -> Float[Array, " n"]:
     """Inner products, of few coordinates term by term, which many small clouds at once need."""
-    if len(x) > FEW:
+    if len(x) > FEW_COORDINATES:
         return points @ x
     return functools.reduce(jnp.add, [points[:, i] * x[i] for i in range(len(x))])
 

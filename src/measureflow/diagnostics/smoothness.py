@@ -19,8 +19,10 @@ from measureflow.fields import AbstractField
 from measureflow.measures import Particles
 from measureflow.precision import keep_all
 
-BASIS, RESTARTS = 24, 20
-"""Vectors of a basis, and how often it may start again: 24 already suffice for almost every cloud."""
+BASIS = 24
+"""Vectors of a Lanczos basis, which suffice for almost every cloud."""
+RESTARTS = 20
+"""How often the basis may start again."""
 
 
 class Lipschitz(NamedTuple):

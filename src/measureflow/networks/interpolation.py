@@ -35,8 +35,10 @@ CAP = 1.0
 NARROW = 1e-3
 """How small a hole is refused, as an angle."""
 
-APART, ALIKE = 0.02, 1e-5
-"""Limits of two measures closer than this angle are separated by gates first, and refused if they still are as close as that."""
+APART = 0.02
+"""Two measures whose limits are closer than this angle are separated by gates first."""
+ALIKE = 1e-5
+"""Two measures whose limits are closer than this angle after the gates are refused."""
 
 SPREAD = 0.6
 """Clusters closer than this angle are spread by a linear map."""
@@ -44,8 +46,10 @@ SPREAD = 0.6
 AROUND = 0.2
 """The radius of clouds that are drawn apart, over the distance of their centres."""
 
-GATES, SOME = 256, 300
-"""Gates among which one that separates is chosen, and tokens of each measure that decide it."""
+GATES = 256
+"""Random gates of which the one that separates best is chosen."""
+SOME_TOKENS = 300
+"""Tokens of each measure that decide which gate separates best."""
 
 
 class Stage(NamedTuple):
@@ -325,9 +329,9 @@ def _separating(pieces: _Pieces, rng: np.random.Generator) -> Perceptron:
 
 def _some(mu: Particles, rng: np.random.Generator) -> Particles:
     """At most so many tokens of a measure, which are enough to choose a gate by."""
-    if len(mu.points) <= SOME:
+    if len(mu.points) <= SOME_TOKENS:
         return mu
-    which = rng.choice(len(mu.points), SOME, replace=False)
+    which = rng.choice(len(mu.points), SOME_TOKENS, replace=False)
     return Particles(mu.space, mu.points[which], mu.weights[which])
 
 

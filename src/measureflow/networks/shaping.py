@@ -19,8 +19,12 @@ from measureflow.measures import Particles
 from measureflow.precision import keep_all
 from measureflow.transport import coupling
 
-PIECES, ROUNDS, STEPS = 4, 12, 150
-"""Perceptrons that take turns, rounds of pairing, and steps of descent in each."""
+PIECES = 4
+"""Perceptrons that follow each other."""
+ROUNDS = 12
+"""How often tokens are paired with their targets anew."""
+STEPS = 150
+"""Steps of descent after each pairing."""
 
 DESCENT = optax.adam(5e-3)
 

@@ -1,4 +1,4 @@
-"""Which command made a run, and what follows from that: its schema, its job, its table and its picture.
+"""What a command that makes runs declares (its schema, its job, its table and its picture), and the table of all commands.
 
 One table, from which run folders are read, resumed, pictured and compared, whatever made them. Needs no JAX.
 """
@@ -105,7 +105,7 @@ class Record(AbstractCommand):
         raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
 
     def job(self, settings: Any) -> "Job":
-        """There is none without its flow."""
+        """A recorded flow cannot be built again from its folder."""
         raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
 
 
@@ -120,7 +120,7 @@ COMMANDS: dict[str, str | type[AbstractCommand]] = {
 
 
 def again(name: str, path: Path) -> str:
-    """How a run of a command goes on, in words."""
+    """The call that resumes a run, as a text."""
     return f"`mf.runs.record(flow, {str(path)!r}, resume=True)`" if name == "record" else f"`measureflow resume {path}`"
 
 

@@ -19,7 +19,7 @@ UNIT_TOLERANCE = 1e-6
 ANTIPODAL = 1e-6
 """Points whose angle differs from pi by less are taken for antipodal."""
 
-FEW = 4
+FEW_COORDINATES = 4
 """Coordinates up to which sums over them are written out."""
 
 
@@ -107,4 +107,6 @@ class Sphere(AbstractSpace):
 
 def _inner(x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
     """The inner product, of few coordinates term by term: in a batch a sum over two of them costs as much as the field."""
-    return functools.reduce(jnp.add, [x[i] * y[i] for i in range(len(x))]) if len(x) <= FEW else jnp.vdot(x, y)
+    return (
+        functools.reduce(jnp.add, [x[i] * y[i] for i in range(len(x))]) if len(x) <= FEW_COORDINATES else jnp.vdot(x, y)
+    )

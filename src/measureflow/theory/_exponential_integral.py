@@ -15,7 +15,9 @@ from jaxtyping import Array
 from measureflow.annotations import Values
 
 # Depths for float64: of the power series up to 40, of the asymptotic series from 40 on, of the fraction up to -2.
-_POWERS, _INVERSE_POWERS, _FLOORS = 110, 40, 50
+_POWERS = 110
+_INVERSE_POWERS = 40
+_FLOORS = 50
 
 
 def ei_of_share(b: Values, log_share: Values) -> Values:

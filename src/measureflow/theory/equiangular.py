@@ -22,7 +22,8 @@ from measureflow.theory._exponential_integral import ei_of_share
 Model = TypeAliasType("Model", Callable[[Values, Values], tuple[Values, Values]])
 
 # The log of the mean pace lies in an interval of length |b|; 20 halvings bring Newton's start within 1e-6 |b| (s - s0).
-_HALVINGS, _POLISHINGS = 20, 5
+_HALVINGS = 20
+_POLISHINGS = 5
 
 
 def softmax(n: Values, beta: Values) -> tuple[Values, Values]:

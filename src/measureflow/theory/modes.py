@@ -25,7 +25,8 @@ SHOT = {
 """Modes per bandwidth of Poisson shot noise by its tokens per bandwidth, from simulations with a standard error of .001."""
 
 _POINTS = 4001
-_PROCESS, _MOST = 0.3, 1.5
+_PROCESS = 0.3
+_MOST = 1.5
 
 
 def edge(n: Numbers, beta: Numbers) -> Values:

@@ -26,8 +26,10 @@ Interaction = TypeAliasType("Interaction", Callable[[Scalar], Scalar])
 CELLS = 2048
 """Of half a circle. Attention up to beta = 1e3 has twenty of them in the width of its kernel."""
 
-_HALVINGS, _FEW_HALVINGS = 60, 16
-"""As many as reach rounding; a rise of f'' is flat at its ends, where a place known to 1e-8 is as good."""
+_HALVINGS = 60
+"""Halvings of an interval that reach rounding."""
+_FEW_HALVINGS = 16
+"""Halvings for the ends of an interval on which f'' rises: f'' is flat there, so a place known to 1e-8 is as good."""
 _TRIED = 64
 
 

@@ -21,10 +21,14 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.precision import keep_all
 from measureflow.transport.pairs import Order, comparable, costs, library
 
-SWEEPS, STEPS = 2000, 100
-"""After so many sweeps of Sinkhorn and steps of Newton a regularisation counts as too small."""
-NEAR, STRIDE = 1e-3, 3.0
-"""The misplaced mass at which Newton takes over, and the largest step of a potential in units of `eps`."""
+SWEEPS = 2000
+"""Sweeps of Sinkhorn after which a regularisation counts as too small."""
+STEPS = 100
+"""Steps of Newton after which a regularisation counts as too small."""
+NEAR = 1e-3
+"""The misplaced mass at which Newton's method takes over from the sweeps."""
+STRIDE = 3.0
+"""The largest step of a potential in one step of Newton, in units of `eps`."""
 
 
 def sinkhorn_divergence(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Number, p: Order = 2) -> Float[Array, ""]:

@@ -21,10 +21,14 @@ from measureflow.words.settings import InputError, Settings
 from measureflow.words.table import load
 from measureflow.words.vocabulary import LAWS, SPACES
 
-BLOBS, SPREAD = 5, 0.2
-"""How many blobs the law `clusters` has, and the spread of the laws `clusters` and, on a sphere, `gaussian`."""
-WAVES, RIPPLE = 8, 0.5
-"""The highest degree of the law `ripples`, and a bound on how far its density is from uniform, relatively."""
+BLOBS = 5
+"""The number of blobs of the law `clusters`."""
+SPREAD = 0.2
+"""The standard deviation of a blob of the law `clusters` and, on a sphere, of the law `gaussian`."""
+WAVES = 8
+"""The highest degree of the law `ripples`."""
+RIPPLE = 0.5
+"""How far the density of the law `ripples` is from uniform at most, relatively."""
 TILT = 0.5
 """How much denser the law `tilted` is at the pole than at the equator, relatively."""
 OVERLAP = 0.5

@@ -20,7 +20,7 @@ from measureflow.words.measures.base import ENERGY, Look
 from measureflow.words.measures.tokens import seen
 from measureflow.words.vocabulary import ATTENTIONS, ENERGIES
 
-MOST = 64
+MOST_COORDINATES = 64
 """Coordinates up to which different rates of growth are kept with a run; equal ones are one number."""
 SKEW = 1e8
 """Eigenvectors of a value matrix with a larger condition number do not tell its growing part."""
@@ -99,7 +99,7 @@ def growing(V: np.ndarray) -> Any:
         return float(V[0, 0]) if V[0, 0] > 0 else None
     rates, directions = np.linalg.eig(V)
     grow = np.real(rates) > 0
-    if len(V) > MOST or not grow.any() or np.linalg.cond(directions) > SKEW:
+    if len(V) > MOST_COORDINATES or not grow.any() or np.linalg.cond(directions) > SKEW:
         return None
     return ((directions * np.where(grow, rates, 0)) @ np.linalg.inv(directions)).real.tolist()
 
