@@ -40,9 +40,6 @@ class Plain(AbstractEngine):
     def attend(self, covectors, sources, log_weights):
         return Attended(*jax.vmap(attend_one, in_axes=(0, None, None))(covectors, sources, log_weights))
 
-    def rows(self, row, sources, *queries):
-        return jax.vmap(row)(*queries)
-
 
 @pytest.fixture
 def outside():

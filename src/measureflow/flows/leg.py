@@ -290,7 +290,7 @@ def _looping(derivative: Any) -> tuple[Any, bool]:
 
 @jax.custom_vjp
 def _once(numbers: Any) -> Any:
-    """The same, with a sentence for those who differentiate it in reverse twice."""
+    """The same numbers; differentiating them in reverse mode twice is refused with a sentence."""
     return numbers
 
 

@@ -258,7 +258,8 @@ class AverageKernel(NamedTuple):
 
     def _expanded(self, top: int, need: Array, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
         if self.interpret or pallas.available():
-            return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u, self.devices)
+            ascent = modes.Ascent(self.series.walk, top, self.interpret)
+            return modes.sums(ascent, need, queries, sources, u, self.devices)
         return _expanded(self.series, top, queries, sources, u, self.devices)
 
 
