@@ -38,7 +38,7 @@ MUTANTS = [
         "sums/pallas/lanes.py", "shift / LOG2E + jnp.log(mass)", "shift + jnp.log(mass)", "tests/sums/test_pallas.py"
     ),
     Mutant("sums/pallas/lanes.py", "q = product(i, j, q)", "q = product(i, j, -q)", "tests/sums/test_pallas.py"),
-    Mutant("sums/pallas/slopes.py", "w, b, None, g,", "w, b, None, -g,", "tests/sums/test_pallas.py"),
+    Mutant("sums/pallas/slopes.py", "w, b, None, g, total", "w, b, None, -g, total", "tests/sums/test_pallas.py"),
     Mutant("sums/pallas/products.py", "+ of(x[1], y[0])", "", "tests/sums/test_pallas.py"),
     Mutant(
         "sums/pallas/modes.py",
