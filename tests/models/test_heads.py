@@ -223,12 +223,13 @@ def test_one_layer_for_ever(made):
     mu = model.start(made.ids)
     depths = np.array([0.0, 1.0, 2.0, 4.0])
     found = models.continued(model, 1, mu.points, depths, 0.4)
+    layer = jax.jit(lambda at: at + model.sublayer(1)(0.0, at, model.particles(at)))
     at, overlaps = mu.points, []
     for step in range(5):
-        rows = np.asarray(at / jnp.linalg.norm(at, axis=1, keepdims=True), float)
+        rows = np.asarray(at) / np.linalg.norm(at, axis=1, keepdims=True).astype(float)
         if step in depths:
             overlaps.append((np.sum(rows @ rows.T) - len(rows)) / len(rows) / (len(rows) - 1))
-        at = at + model.sublayer(1)(0.0, at, model.particles(at))
+        at = layer(at)
     np.testing.assert_allclose(found.repeated, overlaps, rtol=1e-4)  # in float32
     assert found.flow[0] == found.repeated[0]
     assert found.error < 1e-2
