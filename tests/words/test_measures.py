@@ -210,7 +210,7 @@ def test_a_finer_map_is_the_same_density(tmp_path):
     coarse, fine = (mf.SphereDensity.from_function(height, degree) for degree in (4, 12))
     still = mf.Flow(mf.SoftmaxAttention.isotropic(3, 0.0), coarse, [0.0, 1e-3])
     run = mf.runs.record(still, tmp_path / "run", verify=False)
-    drawn = run.word.drawn(run, 0)
+    drawn = run.word.drawn(run.at(0))
     np.testing.assert_allclose(drawn["density"].ravel(), fine.values, atol=1e-14)
     np.testing.assert_array_equal(drawn["height"], fine.grid.z)
 
