@@ -98,7 +98,7 @@ def reckoned(job: Job, along: bool = False) -> Row:
     for path in job.flow.legs(job.frames_per_leg):
         state.follow(path, {})
         if len(path):
-            last = np.asarray(path.times)[-1:], jax.tree.map(lambda leaf: leaf[-1:], path.measures)
+            last = path[-1:]
             if along:
                 times.append(np.asarray(path.times))
                 for name, values in watch_series(traced, times[-1], path.measures).items():
@@ -108,7 +108,7 @@ def reckoned(job: Job, along: bool = False) -> Row:
         if not state.ok:
             break
     if last is not None:
-        state.series = {name: float(column[-1]) for name, column in job.watch(*last).items()}
+        state.series = {name: float(column[-1]) for name, column in job.frames_of(last)[0].items()}
         if job.verify and state.ok:
             error = job.flow.error(state.mu, state.time, room=job.frames_per_leg)
             state.stats |= {} if error is None else {"error": float(error)}
@@ -145,15 +145,14 @@ def _legs(job: Job, folder: RunFolder, state: State, watch: Watch) -> None:
     state.pulse = native.pulse()
     legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None, state.pulse)
     for path in in_thread(legs, lambda: watch(job, state), state.pulse):
-        values = job.watch(np.asarray(path.times), path.measures) if len(path) else {}
-        frames = job.stored(path) | values if len(path) else {}
+        values, frames = job.frames_of(path) if len(path) else ({}, {})
         with _undisturbed():
             state.follow(path, values)
             state.seconds = time.perf_counter() - begun
             if state.ok and (reason := job.stop(state)) is not None:
                 state.outcome, state.ok = reason, False
             if len(path):
-                folder.append(np.asarray(path.times), frames, path.final, _so_far(job, state))
+                folder.append(np.asarray(path.times), frames | values, path.final, _so_far(job, state))
         watch(job, state)
         if not state.ok:
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from measureflow.commands.inspect.report import Inspected
+    from measureflow.commands.inspect.analysis import Inspected
 
 YES, NO, OPEN = "yes", "no", "not decidable"
 
