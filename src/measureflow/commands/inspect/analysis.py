@@ -32,10 +32,10 @@ class Interval(NamedTuple):
     high: float
 
     def __format__(self, format: str) -> str:
-        return f"{self.value:{format}} [{self.low:{format}}, {self.high:{format}}]"
+        return "{:{form}} [{:{form}}, {:{form}}]".format(*self, form=format or ".3g")
 
     def __str__(self) -> str:
-        return f"{self:.3g}"
+        return f"{self}"
 
 
 def interval(values: np.ndarray, seed: int = 0) -> Interval:
