@@ -1,7 +1,7 @@
 """A pretrained transformer in pictures: how tokens crowd, how sharply heads look, how steep attention is, which heads agree."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ from measureflow.plotting.words import fitting
 DASHES = (0, (4, 2))
 
 
+@runtime_checkable
 class InspectedModel(Protocol):
     """The numbers of an inspected model: its quantities as arrays `(layer, ...)` by name, and what they are drawn against."""
 

@@ -316,8 +316,6 @@ def test_declarations_that_cannot_be_are_refused(declarations):
         models.quantity("overlap")
     with pytest.raises(ValueError, match="'colour' is not declared"):
         models.quantity("mine", ("colour",))
-    with pytest.raises(ValueError, match="`needs` must be one of tokens"):
-        models.quantity("mine", needs="weights")
     with pytest.raises(ValueError, match="'head' is declared already"):
         models.dimension("head", 3)
 

@@ -58,32 +58,32 @@ class Inspected:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.run.data[name].values.astype(float)
 
-    @cached_property
+    @property
     def depth(self) -> int:
         """The number of layers of the model."""
         return self.run.info["frames"] - 1
 
-    @cached_property
+    @property
     def layers(self) -> np.ndarray:
         """The layers whose attention was looked at."""
         return np.arange(min(self.run.frames, self.depth))
 
-    @cached_property
+    @property
     def chosen(self) -> np.ndarray:
         """Those whose slopes were measured."""
         return np.flatnonzero(np.isfinite(self["slope"][:, 0, 0]))
 
-    @cached_property
+    @property
     def lengths(self) -> np.ndarray:
         """Numbers of tokens at which slopes were measured."""
         return lengths_of(self.run.data.sizes["place"])
 
-    @cached_property
+    @property
     def depths(self) -> np.ndarray:
         """Depths at which a layer that is continued was looked at."""
         return depths_of(self.depth)
 
-    @cached_property
+    @property
     def tempted(self) -> np.ndarray:
         """`R^2 gamma` of each layer and head, `gamma = max(-l, l/8)` over the real eigenvalues of `A`."""
         gamma = np.maximum(-self["lowest"], self["highest"] / 8)
@@ -139,7 +139,7 @@ class Inspected:
         each = [regrouped(before, after) for before, after in pairwise(labels)]
         return np.array([one.joined for one in each]), np.array([one.parted for one in each])
 
-    @cached_property
+    @property
     def sharpness(self) -> tuple[np.ndarray, np.ndarray]:
         """`gamma = beta / log n` of each layer and head, and at each layer the one at which attention turns sharp."""
         n = self.run.data.sizes["place"]
