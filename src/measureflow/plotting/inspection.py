@@ -1,4 +1,4 @@
-"""A pretrained transformer in pictures: how tokens crowd, how sharply heads look, how steep attention is, which heads agree."""
+"""Figures of an inspected transformer: overlaps of tokens, sharpness of heads, slopes of attention, and similar heads."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable

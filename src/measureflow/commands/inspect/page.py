@@ -11,7 +11,7 @@ from measureflow.commands.inspect.report import NOTES, figure, rows
 from measureflow.runs.reader import Run
 
 COLOURS = {OPEN: "open", YES: "yes", NO: "no"}
-"""Answers, the longer ones first, and how they look."""
+"""Answers and the classes of their styles; a longer answer comes before one that it begins with."""
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; max-width: 1180px; margin: 2rem auto; padding: 0 1rem; }
