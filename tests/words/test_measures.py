@@ -67,7 +67,7 @@ def test_a_measure_has_its_own_named_arrays(run):
 
 def test_the_frames_are_those_of_evolve(run):
     job = SIMULATE.job(run.config)
-    for name, values in job.stored(job.flow.run()).items():
+    for name, values in job.frames_of(job.flow.run())[1].items():
         # Legs restart the step control, so both are within the tolerance 1e-8 of the flow, over values of order one.
         np.testing.assert_allclose(run.data[name], values, atol=1e-6)
 

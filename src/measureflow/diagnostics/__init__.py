@@ -21,9 +21,9 @@ from measureflow.diagnostics.joining import Mergers as Mergers
 from measureflow.diagnostics.joining import heights as heights
 from measureflow.diagnostics.joining import mergers as mergers
 from measureflow.diagnostics.order import mean_overlap as mean_overlap
-from measureflow.diagnostics.order import met as met
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
+from measureflow.diagnostics.order import share_of_met_pairs as share_of_met_pairs
 from measureflow.diagnostics.renyi import Centres as Centres
 from measureflow.diagnostics.renyi import centres as centres
 from measureflow.diagnostics.rest import Index as Index

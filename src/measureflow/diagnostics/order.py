@@ -21,7 +21,7 @@ def order_parameter(mu: AbstractMeasure) -> Float[Array, ""]:
     return jnp.linalg.norm(mu.expect(lambda x: x))
 
 
-def met(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
+def share_of_met_pairs(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
     """The share of ordered pairs of different tokens whose inner product exceeds `overlap`: 1 at consensus on the sphere.
 
     Of three unit tokens, two of which are the same and the third is orthogonal, a third of the pairs have met (geshkovski:25).

@@ -71,7 +71,7 @@ class RunFolder:
         kinds."""
         data = zarr.create_group(path / "data.zarr")
         chunk = min(frames_per_leg, frames)
-        for name, sizes in ({"time": {}} | dict(layout) | {name: {} for name in series}).items():
+        for name, sizes in ({"time": {}} | {name: {} for name in series} | dict(layout)).items():
             shape, kind = tuple(sizes.values()), np.dtype(kinds.get(name, precision))
             nothing = kind.type("nan") if np.issubdtype(kind, np.inexact) else kind.type(0)
             array = data.create_array(

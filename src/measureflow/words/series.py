@@ -46,11 +46,6 @@ class Series:
         return {"label": self.label or self.name.replace("_", " ")} | facts
 
 
-def by_job(mu: Any) -> float:
-    """What stands for the function of a series whose values its job finds by itself."""
-    raise AssertionError("the job of this series finds its values")
-
-
 @dataclass(frozen=True)
 class Watched:
     """The values of a series, with its declaration as it was stored."""

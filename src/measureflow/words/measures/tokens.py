@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def met() -> "Series":
     """The share of pairs that have met, as a series."""
-    from measureflow.diagnostics import met as share
+    from measureflow.diagnostics import share_of_met_pairs
     from measureflow.words.series import Series
 
-    return Series("met", share, "pairs that have met", ".4g", where=_is_cloud)
+    return Series("met", share_of_met_pairs, "pairs that have met", ".4g", where=_is_cloud)
 
 
 def overlap() -> "Series":

@@ -1,4 +1,4 @@
-"""`measureflow simulate`: tokens or their limit in motion, saved and pictured."""
+"""Every command that makes a run: its options are parsed, it is run, saved and pictured, and its table is printed."""
 
 from typing import Any
 
@@ -8,13 +8,11 @@ from measureflow.cli.showing import shown
 from measureflow.runs.command import command
 
 
-def main(argv: list[str]) -> int:
-    """Parse, run with a progress bar, then print the table, draw the figure and name what was written."""
-    return main_of("simulate", argv)
+def main(name: str, argv: list[str]) -> int:
+    """Parse, run with a progress bar, then print the table, draw the figure and name what was written.
 
-
-def main_of(name: str, argv: list[str]) -> int:
-    """The same for any command that makes a run; several processes each do their part of it."""
+    Several processes each do their part of the run.
+    """
     settings: Any = parse_run(command(name), argv)
     if getattr(settings, "processes", 1) > 1:
         return _launched(name, argv, settings)

@@ -14,6 +14,7 @@ from scipy import sparse
 from measureflow import networks
 from measureflow.cli import main
 from measureflow.commands.smooth.job import NAMED, graph_of, smoothing, weights_of
+from measureflow.commands.smooth.report import table
 
 FEW = ["--layers", "24", "--seeds", "3", "--features", "3"]
 
@@ -69,7 +70,7 @@ def test_a_graph_in_pieces_is_told_with_its_components(capsys):
 def test_every_law_of_weights_is_reported(kind, words):
     weights = weights_of(kind, 3, None, None, 0)
     found = smoothing("karate", graph_of("karate"), weights, layers=24, seeds=3)
-    assert words in " ".join(text for _, text in found.report.rows)
+    assert words in " ".join(text for _, text in table(found).rows)
     assert found.enough > 0
     assert np.all(found.over[: np.searchsorted(found.alphas, 0.99 * found.enough)] >= found.wanted - 1e-9)
 

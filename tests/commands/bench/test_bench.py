@@ -10,7 +10,7 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
-from measureflow.commands.bench import gpu as cards
+from measureflow.commands.bench import gpu
 from measureflow.commands.bench.job import compare, missing
 from measureflow.plotting.bench import bench_figure
 from measureflow.sums import Dense, costs, native
@@ -95,15 +95,15 @@ def test_an_engine_from_outside_is_timed_drawn_and_calibrated(outside, capsys, m
 
 
 @pytest.mark.slow
-def test_the_table_of_a_card_runs_small_and_is_written(capsys, monkeypatch):
+def test_the_table_of_a_gpu_runs_small_and_is_written(capsys, monkeypatch):
     """Every row but PyTorch's, whose errors say that all of it computes the same."""
-    monkeypatch.setattr(cards, "TURN", 0.0)
-    monkeypatch.setattr(cards, "TURNS", 1)
-    rows = list(cards.table(shrink=2**14))
+    monkeypatch.setattr(gpu, "TURN", 0.0)
+    monkeypatch.setattr(gpu, "TURNS", 1)
+    rows = list(gpu.table(shrink=2**14))
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(cards, "table", lambda: rows)
-    assert main(["bench", "--device", "gpu", "--json", "card.json"]) == 0
-    kept = json.loads(Path("card.json").read_text())
+    monkeypatch.setattr(gpu, "table", lambda: rows)
+    assert main(["bench", "--device", "gpu", "--json", "gpu.json"]) == 0
+    kept = json.loads(Path("gpu.json").read_text())
     sums = {"sum", "gradient", "below", "gradient below", "sum in a loop"}
     assert {row["work"] for row in kept} == sums | {"flow of 50 steps", "flow of 20 steps below", "training step"}
     assert all(row["seconds"] > 0 and row["per_second"] > 0 for row in kept)
@@ -112,7 +112,7 @@ def test_the_table_of_a_card_runs_small_and_is_written(capsys, monkeypatch):
     assert "fourier" in capsys.readouterr().out
 
 
-def test_a_card_that_is_not_there_is_told(capsys):
+def test_a_gpu_that_is_not_there_is_told(capsys):
     assert "there is no 'gpu' here; the default device is a cpu" in complaint(capsys, "--device", "gpu")
 
 

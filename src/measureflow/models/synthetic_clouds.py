@@ -1,4 +1,4 @@
-"""Clouds that imitate the tokens of a text in one respect: none, a few topics, memory, or words that repeat."""
+"""Synthetic clouds of tokens, random, each with one property of a text: none, a few topics, memory, or words that repeat."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from measureflow.precision import keep_all
 
-Imitation = Callable[[np.random.Generator, int, int], np.ndarray]
+SyntheticCloud = Callable[[np.random.Generator, int, int], np.ndarray]
 """From a source of randomness, a number of tokens and of coordinates to tokens at the distance `√d`."""
 
 
@@ -41,13 +41,13 @@ def repeated(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return on_the_sphere(rng.normal(size=(len(words), d)))[at]
 
 
-IMITATIONS: dict[str, Imitation] = {
+SYNTHETIC_CLOUDS: dict[str, SyntheticCloud] = {
     "independent": independent,
     "mixture of eight": mixture,
     "autoregressive": autoregressive,
     "repeated by Zipf's law": repeated,
 }
-"""Imitations by name."""
+"""Synthetic clouds by name."""
 
 
 keep_all(globals())

@@ -123,7 +123,6 @@ def alphabet(folder):
     return folder
 
 
-@pytest.fixture(scope="session")
 def made():
     """How checkpoints are made, and their sizes."""
     kinds = dict(bert=bert, gpt2=gpt2, qwen=qwen, vit=vit)

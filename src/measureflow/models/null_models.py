@@ -1,8 +1,8 @@
-"""What a figure of a trained model on a text would be by chance: the same text shuffled, random tokens, and random weights.
+"""Null models, which show what a number of a trained model is by chance: shuffled tokens, random tokens, random weights.
 
 Random weights have the spectrum of the trained ones: every matrix is turned by a random rotation of the space of tokens, which
-keeps all singular values, of queries, keys and values and of the products `K^T Q` and `O V` of each head, and forgets how they
-lie to each other and to the tokens.
+keeps all singular values, of queries, keys and values and of the products `K^T Q` and `O V` of each head, but not how they lie to
+each other and to the tokens.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from measureflow.models.model import Model
 from measureflow.precision import keep_all
 
 
-def shuffled(windows: np.ndarray, rng: np.random.Generator, fixed: tuple[int, int] = (0, 0)) -> np.ndarray:
+def shuffled_tokens(windows: np.ndarray, rng: np.random.Generator, fixed: tuple[int, int] = (0, 0)) -> np.ndarray:
     """The tokens of all windows in one random order; so many at the ends of each window stay where they are."""
     first, last = fixed[0], windows.shape[1] - fixed[1]
     found, inside = windows.copy(), windows[:, first:last]
@@ -27,7 +27,7 @@ def shuffled(windows: np.ndarray, rng: np.random.Generator, fixed: tuple[int, in
     return found
 
 
-def drawn(
+def random_tokens(
     windows: np.ndarray, rng: np.random.Generator, vocabulary: int, fixed: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
     """Tokens drawn evenly from a vocabulary, in place of all but those at the ends."""
@@ -37,7 +37,7 @@ def drawn(
     return found
 
 
-def scrambled(model: Model, key: Any) -> Model:
+def with_random_weights(model: Model, key: Any) -> Model:
     """The model with random weights of the same spectrum; embedding, norms and biases stay."""
     keys = iter(jax.random.split(key, 8))
 

@@ -1,6 +1,7 @@
-"""A pretrained transformer in pictures: how tokens crowd, how sharply heads look, how steep attention is, which heads agree."""
+"""Figures of an inspected transformer: overlaps of tokens, sharpness of heads, slopes of attention, and similar heads."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,12 +16,50 @@ from measureflow.plotting.words import fitting
 DASHES = (0, (4, 2))
 
 
-Looked = Any
-"""What a look at a model came to: arrays `(layer, ...)` by name, `depth`, `layers`, `chosen`, `lengths`, `depths`, and so on."""
+@runtime_checkable
+class InspectedModel(Protocol):
+    """The numbers of an inspected model: its quantities as arrays `(layer, ...)` by name, and what they are drawn against."""
+
+    def __getitem__(self, name: str, /) -> np.ndarray: ...
+
+    @property
+    def depth(self) -> int:
+        """The number of layers of the model."""
+        ...
+
+    @property
+    def layers(self) -> np.ndarray:
+        """The layers that were reached."""
+        ...
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """The layers whose slopes were measured."""
+        ...
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Numbers of tokens at which slopes were measured."""
+        ...
+
+    @property
+    def depths(self) -> np.ndarray:
+        """Depths at which the tokens of a repeated layer were measured."""
+        ...
+
+    @property
+    def tempted(self) -> np.ndarray:
+        """`R^2 gamma` of each layer and head."""
+        ...
+
+    @property
+    def sharpness(self) -> tuple[np.ndarray, np.ndarray]:
+        """`gamma` of each layer and head, and its critical value at each layer."""
+        ...
 
 
-def inspection_figure(found: Looked, title: str = "") -> Figure:
-    """Six panels: overlaps, by chance too, and their law; sharpness; slopes against n; similar heads; single layers for ever."""
+def inspection_figure(found: InspectedModel, title: str = "") -> Figure:
+    """Six panels: overlaps, also by chance, and their law; sharpness; slopes against n; similar heads; single layers for ever."""
     figure, axes = panels(3, 2, width=4.9, height=3.8)
     draw_by_chance(axes[0], found["overlap"], "mean overlap of tokens")
     draw_overlaps(axes[1], found["overlap_law"][:, 0].mean(1))
@@ -40,7 +79,7 @@ def inspection_figure(found: Looked, title: str = "") -> Figure:
     return figure
 
 
-def crowding_figure(found: Looked) -> Figure:
+def crowding_figure(found: InspectedModel) -> Figure:
     """Effective rank, groups and energy across depth, each with what it would be by chance."""
     figure, axes = panels(3, 1, width=4.9, height=3.8)
     for ax, (name, label) in zip(
@@ -52,7 +91,7 @@ def crowding_figure(found: Looked) -> Figure:
     return figure
 
 
-def heads_figure(found: Looked, cosines: np.ndarray | None) -> Figure:
+def heads_figure(found: InspectedModel, cosines: np.ndarray | None) -> Figure:
     """Entropy and reach of each head, and the cosines between all heads of all layers."""
     figure, axes = panels(3, 1, width=4.9, height=4.2)
     entropy = found["entropy"][found.layers, 0].mean(1)
@@ -71,7 +110,7 @@ def heads_figure(found: Looked, cosines: np.ndarray | None) -> Figure:
     return figure
 
 
-def slopes_figure(found: Looked, growth: dict[str, Any]) -> Figure:
+def slopes_figure(found: InspectedModel, growth: Mapping[str, tuple[float, float, float]]) -> Figure:
     """Slopes across layers with those by chance, exponents of their growth, and slopes of single heads."""
     figure, axes = panels(3, 1, width=4.9, height=4.0)
     rows = np.full((found.depth, *found["slope"].shape[1:]), np.nan)
@@ -131,7 +170,7 @@ def draw_sharpness(ax: Axes, gamma: np.ndarray, critical: np.ndarray) -> Axes:
     return dress(ax, "layer", "γ = effective β / log n", "sharpness of heads")
 
 
-def draw_slopes(ax: Axes, found: Looked) -> Axes:
+def draw_slopes(ax: Axes, found: InspectedModel) -> Axes:
     """Draw slopes against the number of tokens at the layer where they are largest: real, imitated, adversarial, and bounds."""
     k = int(found.chosen[np.argmax(found["slope"][found.chosen, 0].mean(1))])
     n = found.lengths
@@ -200,7 +239,7 @@ def draw_map(
     return dress(ax, "layer", "head", label)
 
 
-def draw_continued(ax: Axes, found: Looked) -> Axes:
+def draw_continued(ax: Axes, found: InspectedModel) -> Axes:
     """Draw how tokens come together under one layer repeated, in continuous depth, and where the model itself ends."""
     colours = np.linspace(0.25, 0.95, len(found.chosen))
     for colour, k in zip(colours, found.chosen, strict=True):
@@ -218,7 +257,7 @@ def draw_continued(ax: Axes, found: Looked) -> Axes:
     return dress(ax, "depth", "mean overlap of tokens", "one layer for ever")
 
 
-def _draw_exponents(ax: Axes, growth: dict[str, Any]) -> None:
+def _draw_exponents(ax: Axes, growth: Mapping[str, tuple[float, float, float]]) -> None:
     y = np.arange(len(growth))[::-1]
     for place, (name, (value, low, high)) in zip(y, growth.items(), strict=True):
         colour = PALETTE[0] if name.startswith(("as", "at")) else PALETTE[2] if name == "adversarial" else FAINT

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from measureflow import cli, models
-from measureflow.commands.inspect import findings as verdicts
-from measureflow.commands.inspect import report as inspected
-from measureflow.commands.inspect.job import KINDS, lengths_of
-from measureflow.models import looking, steepness
+from measureflow.commands.inspect import analysis
+from measureflow.commands.inspect.findings import findings
+from measureflow.models import lipschitz, token_geometry
+from measureflow.models.lipschitz import lengths_of
+from measureflow.models.quantities import DIMENSIONS, KINDS, QUANTITIES
 from measureflow.models.windows import text_windows
 from measureflow.runs.command import command
 from measureflow.runs.executor import Interrupted, perform
@@ -60,7 +61,7 @@ def test_what_is_stored_is_what_the_model_does_to_the_text(place, done):
             mean = (np.sum(rows @ rows.T) - len(rows)) / len(rows) / (len(rows) - 1)
             np.testing.assert_allclose(data.overlap.values[k, 0, w], mean, rtol=2e-4)  # in float32
     at = model.run(windows.ids[2]).at(1).points
-    slope = steepness.steepness(model.attention(1), model.seen(1, at)).value
+    slope = lipschitz.slope(model.attention(1), model.seen(1, at)).value
     np.testing.assert_allclose(data.slope.values[1, 0, 2], slope, rtol=1e-3)
     # All tokens, at their own places, are the text itself.
     np.testing.assert_allclose(data.slope_growing.values[1, :, -1], data.slope.values[1, 0], rtol=1e-3)
@@ -73,14 +74,16 @@ def test_what_is_stored_is_what_the_model_does_to_the_text(place, done):
 def test_chance_is_its_own_flow(place, done):
     model = models.load(place)
     windows, data = windows_of(place, model), done.data
-    double = models.scrambled(model, jax.random.key(0))
+    double = models.with_random_weights(model, jax.random.key(0))
     for kind, (one, start) in {
         "shuffled": (model, windows.starts[1, 0]),
         "random tokens": (model, windows.starts[2, 0]),
         "random weights": (double, windows.starts[0, 0]),
     }.items():
         points = one.run(one.particles(start)).final.points[None]
-        look = looking.look_at_tokens(points, ~looking.sinks(points, None), jnp.asarray(1.0, jnp.float32))
+        look = token_geometry.token_statistics(
+            points, ~token_geometry.sinks(points, None), jnp.asarray(1.0, jnp.float32)
+        )
         found = data.effective_rank.values[-1, KINDS.index(kind), 0]
         np.testing.assert_allclose(found, look.rank[0], rtol=2e-4, err_msg=kind)
 
@@ -135,15 +138,15 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(place, done, tmp_path
 
 def test_intervals_are_those_of_windows():
     values = np.random.default_rng(0).normal(3.0, 1.0, 400)
-    found = inspected.interval(values)
+    found = analysis.interval(values)
     assert found.low < values.mean() < found.high
     # Half a width of 1.96 standard errors, known from 1000 resamples within a tenth.
     np.testing.assert_allclose(found.high - found.low, 2 * 1.96 * values.std() / 20, rtol=0.1)
-    assert inspected.interval(np.full(5, 2.0)) == (2.0, 2.0, 2.0)
+    assert analysis.interval(np.full(5, 2.0)) == (2.0, 2.0, 2.0)
 
 
 def test_exponents_are_fitted_window_by_window(done):
-    found = inspected.Inspected(done)
+    found = analysis.Inspected(done)
     lengths, values = lengths_of(LENGTH), found["slope_growing"][1]
     assert lengths.tolist() == [8, 12]
     slopes = np.log(values[:, 1] / values[:, 0]) / np.log(12 / 8)
@@ -152,7 +155,7 @@ def test_exponents_are_fitted_window_by_window(done):
 
 
 def test_verdicts_say_yes_where_theory_holds(done):
-    found = {one.name: one for one in inspected.Inspected(done).findings}
+    found = {one.name: one for one in findings(analysis.Inspected(done))}
     assert found["upper bound of slopes"].seen.startswith("yes")
     assert found["lower bound of slopes"].seen.startswith("yes")
     assert found["consensus"].holds == "no"  # values are not the identity
@@ -181,17 +184,17 @@ class Imagined:
 
 
 def test_verdicts_follow_their_numbers():
-    good = {one.name: one for one in verdicts.findings(Imagined(1.0, 0.3, 0.999, 1.0, [1, 2, 3]))}
-    bad = {one.name: one for one in verdicts.findings(Imagined(0.2, 0.3, 0.4, 0.6, [1, 3, 2]))}
+    good = {one.name: one for one in findings(Imagined(1.0, 0.3, 0.999, 1.0, [1, 2, 3]))}
+    bad = {one.name: one for one in findings(Imagined(0.2, 0.3, 0.4, 0.6, [1, 3, 2]))}
     assert (good["consensus"].holds, bad["consensus"].holds) == ("yes", "no")
     assert good["consensus"].seen.startswith("yes")
     assert bad["consensus"].seen.startswith("no")
     assert (good["energy"].holds, bad["energy"].holds) == ("yes", "no")
     assert good["energy"].seen.startswith("yes")
     assert bad["energy"].seen.startswith("no, at 50%")
-    assert verdicts.findings(Imagined(1.0, -0.1, 0.999, 1.0, [1, 2, 3]))[1].holds == "no"
+    assert findings(Imagined(1.0, -0.1, 0.999, 1.0, [1, 2, 3]))[1].holds == "no"
     assert good["good triples"].holds == "yes"
-    close = verdicts.findings(Imagined(1.0, 0.3, 0.4, 1.0, [1, 2, 3], between=0.6))[4]
+    close = findings(Imagined(1.0, 0.3, 0.4, 1.0, [1, 2, 3], between=0.6))[4]
     assert (good["metastability"].holds, close.holds) == ("yes", "no")  # 10 (1 - 0.5) > log 100 > 10 (1 - 0.6)
     assert good["metastability"].seen.startswith("yes, 0.1%")
     assert close.seen.startswith("no, 60.0%")
@@ -254,3 +257,71 @@ def test_images_are_texts_of_patches_and_models_are_compared(place, made, done, 
     assert (tmp_path / "compare.png").is_file()
     with pytest.raises(InputError, match="looks at images"):
         command("inspect").job(asked(folder, text=str(folder / "config.json")))
+
+
+MINE = """
+import numpy as np
+
+import measureflow as mf
+
+mf.models.dimension("quarter", 4)
+
+
+@mf.models.quantity("longest", ("kind", "window"), label="longest token", format=".2f")
+def longest(layer):
+    return np.linalg.norm(np.asarray(layer.clouds), axis=-1).max(-1)
+
+
+@mf.models.quantity("longest_by_quarter", ("window", "quarter"), needs="attention")
+def longest_by_quarter(layer):
+    norms = np.linalg.norm(np.asarray(layer.seen[0]), axis=-1)
+    return norms.reshape(len(norms), 4, -1).max(-1)
+
+
+@mf.models.quantity("mean_longest", label="mean longest", watched=True)
+def mean_longest(layer):
+    return layer["longest"][0].mean()
+"""
+
+
+@pytest.fixture
+def declarations():
+    """Forget what a test declares."""
+    known = [(one, dict(one)) for one in (QUANTITIES, DIMENSIONS)]
+    yield
+    for one, was in known:
+        one.clear()
+        one.update(was)
+
+
+def test_a_file_of_the_user_adds_quantities(place, tmp_path, capsys, declarations):
+    file, out = tmp_path / "mine.py", tmp_path / "run"
+    file.write_text(MINE)
+    words = ["--windows", str(WINDOWS), "--length", str(LENGTH), "--layers", "1", "--use", str(file), "--out", str(out)]
+    assert cli.main(["inspect", str(place), "--text", str(place / "text.txt"), *words]) == 0
+    assert "longest token, last layer" in capsys.readouterr().out
+    found = open_run(out)
+    assert found.data.longest.dims == ("time", "kind", "window")
+    assert found.data.longest_by_quarter.dims == ("time", "window", "quarter")
+    assert np.isnan(found.data.longest_by_quarter.values[-1]).all()  # behind the last layer there is no attention
+    np.testing.assert_allclose(found.series["mean_longest"].values, found.data.longest.values[:, 0].mean(1))
+    for name in ("longest", "mean_longest", "longest_by_quarter"):
+        del QUANTITIES[name]
+    told = dict(table(found).rows)  # the folder knows its labels
+    assert re.fullmatch(r"\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\]; shuffled .*", told["longest token, last layer"])
+
+
+def test_declarations_that_cannot_be_are_refused(declarations):
+    with pytest.raises(ValueError, match="'overlap' is declared already"):
+        models.quantity("overlap")
+    with pytest.raises(ValueError, match="'colour' is not declared"):
+        models.quantity("mine", ("colour",))
+    with pytest.raises(ValueError, match="'head' is declared already"):
+        models.dimension("head", 3)
+
+
+def test_quantities_have_the_shape_they_declare(place, declarations):
+    models.quantity("mine", ("window",))(lambda layer: np.zeros(WINDOWS + 1))
+    job = command("inspect").job(asked(place))
+    with pytest.raises(ValueError, match=r"'mine' was declared with the shape \(3,\); got \(4,\)"):
+        job.frames_of(job.flow.run())

@@ -1,15 +1,17 @@
-"""Heads of a checkpoint as particles: what of them no change of basis alters, and what theory supposes of them.
+"""The matrices of the heads of a checkpoint: their norms, spectra and angles, which do not depend on the basis of a head.
 
-A head acts by `A = K^T Q` (with the factor of scores) and `U = O V` alone; its factors may be turned against each other at will.
-Both are `d x d` of rank `k`, and are never formed: inner products, spectra and norms come from matrices of the size of a head.
+A head acts by `A = K^T Q` (with the factor of scores) and `U = O V` alone; rotations between these factors change neither. Both
+are `d x d` of rank `k`, and are never formed: inner products, spectra and norms come from matrices of the size of a head.
 Everything is computed on the host, in float64 but for the cosines between all heads of a model.
 """
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from measureflow.fields import FactoredAttention
+from measureflow.models.quantities import InspectedLayer, quantity
 from measureflow.precision import keep_all
 
 SIMPLE = 1e-6
@@ -34,7 +36,7 @@ class Factors(NamedTuple):
         return (self.key.swapaxes(1, 2), self.query), (self.output, self.value)
 
 
-class HeadLook(NamedTuple):
+class HeadStatistics(NamedTuple):
     """What theory asks of heads, one number each."""
 
     score_norm: np.ndarray
@@ -66,7 +68,7 @@ class HeadLook(NamedTuple):
         return np.nan_to_num(self.lead_score) > 0
 
 
-def look_at_heads(attention: FactoredAttention) -> HeadLook:
+def head_statistics(attention: FactoredAttention) -> HeadStatistics:
     """What theory asks of the heads of a layer."""
     heads = Factors.of(attention)
     score, value = heads.products()
@@ -75,7 +77,7 @@ def look_at_heads(attention: FactoredAttention) -> HeadLook:
     square, trace = _inner(score, score), np.einsum("hij,hji->h", small[0], small[0])
     lead, direction = _leading(small[1], heads.output)
     sizes = np.sqrt(square * _inner(value, value))
-    return HeadLook(
+    return HeadStatistics(
         score_norm=norms(*score),
         value_norm=norms(*value),
         symmetric=(1 + trace / square) / 2,
@@ -102,13 +104,13 @@ def tempting_vectors(attention: FactoredAttention) -> tuple[np.ndarray, np.ndarr
 
 
 def temptations(attention: FactoredAttention) -> np.ndarray:
-    """How strongly scores can draw all tokens to one, for each head: `gamma = max(-l, l/8)` over the real eigenvalues of `A`."""
+    """`gamma = max(-l, l/8)` over the real eigenvalues `l` of `A`, for each head: how strongly scores draw all tokens to one."""
     eigenvalues, _ = tempting_vectors(attention)
     return np.maximum(-eigenvalues, eigenvalues / 8)
 
 
-def gram(attentions: list[FactoredAttention]) -> np.ndarray:
-    """The cosines between all heads of several layers: the mean of those of their `A` and of their `U`, in no basis.
+def head_cosines(attentions: list[FactoredAttention]) -> np.ndarray:
+    """The cosines between all heads of several layers: the mean of those of their `A` and of their `U`.
 
     Heads that do the same have the cosine 1, heads that have nothing to do with each other about 0.
     """
@@ -116,8 +118,8 @@ def gram(attentions: list[FactoredAttention]) -> np.ndarray:
     return (_cosines([one.products()[0] for one in parts]) + _cosines([one.products()[1] for one in parts])) / 2
 
 
-def atoms(cosines: np.ndarray) -> float:
-    """How many different heads there are: the exponential of the entropy of the spectrum of their cosines.
+def effective_head_count(cosines: np.ndarray) -> float:
+    """The effective number of different heads: the exponential of the entropy of the spectrum of their cosines.
 
     Heads at right angles count one each, and copies of one head count as one.
     """
@@ -189,6 +191,25 @@ def _value_defects(attention: FactoredAttention) -> np.ndarray:
 def _defects(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     sizes = [np.linalg.norm(part, axis=(1, 2)) for part in (one, other)]
     return np.linalg.norm(one - other, axis=(1, 2)) / (sizes[0] + sizes[1])
+
+
+def statistics_of_layer(layer: InspectedLayer) -> dict[str, np.ndarray]:
+    """What theory asks of the heads of a layer, by name."""
+    return head_statistics(layer.attention)._asdict()
+
+
+BY_GROUP = ("query_defect", "value_defect")
+"""Those that are numbers of groups of heads that share keys and values, rather than of heads."""
+
+for _name in HeadStatistics._fields:
+    quantity(_name, ("group",) if _name in BY_GROUP else ("head",), needs="attention")(statistics_of_layer)
+
+
+@quantity("temptation_by_chance", ("head",), needs="attention")
+def temptations_by_chance(layer: InspectedLayer) -> np.ndarray:
+    """`R^2 gamma` of the heads of the model with random weights, on its own tokens."""
+    radius = float(jnp.linalg.norm(layer.seen[3], axis=-1).max())
+    return temptations(layer.inspection.null.attention(layer.k)) * radius**2
 
 
 keep_all(globals())
