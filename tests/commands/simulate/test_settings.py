@@ -243,7 +243,7 @@ def test_a_law_by_its_height_has_the_mean_of_its_density():
 def test_one_seed_gives_the_same_tokens_in_both_precisions_and_float32_is_told(tmp_path):
     words = {"n": 6, "time": 0.1, "frames": 2, "verify": False}
     double = mf.runs.run("simulate", out=str(tmp_path / "double"), **words)
-    session._say_once.cache_clear()
+    session.warn_once.cache_clear()
     with jax.enable_x64(False), pytest.warns(UserWarning, match="computes in float32"):
         single = mf.runs.run("simulate", out=str(tmp_path / "single"), **words)
     assert (single.info["precision"], double.info["precision"]) == ("float32", "float64")
