@@ -76,8 +76,7 @@ def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = F
     fields = {name: schema.model_fields[name] for name in names}
     table = {name: next((table for table in tables if table.option == name), None) for name in names}
     words = {
-        field.alias or name: _word(table[name], field, _default(name, field, tables))
-        for name, field in fields.items()
+        field.alias or name: _word(table[name], field, _default(name, field, tables)) for name, field in fields.items()
     }
     file = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
     kind: Any = TypedDict("Options", words | ({"config": Annotated[str, file]} if config else {}), total=False)  # pyright: ignore

@@ -108,8 +108,8 @@ class Record(AbstractCommand):
 COMMANDS: dict[str, str | type[AbstractCommand]] = {
     "simulate": "measureflow.commands.simulate:Simulate",
     "record": "measureflow.runs.command:Record",
-    "train heads": "measureflow.commands.train.heads:TrainHeads",
-    "train neurons": "measureflow.commands.train.neurons:TrainNeurons",
+    "train heads": "measureflow.commands.train:TrainHeads",
+    "train neurons": "measureflow.commands.train:TrainNeurons",
     "interpolate": "measureflow.commands.interpolate:Interpolate",
     "inspect": "measureflow.commands.inspect:Inspect",
 }

@@ -19,7 +19,7 @@ from measureflow.precision import exactly
 from measureflow.sums import native, pallas
 from measureflow.sums.native import heads as on_cpu
 from measureflow.sums.pallas import heads as on_card
-from measureflow.training.heads import AbstractHeads, FullHeads
+from measureflow.training.head_families import AbstractHeads, FullHeads
 
 BLOCK = 2**25
 """Numbers that one block of sequences may hold at once: 256 MiB in float64."""

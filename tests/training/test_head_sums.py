@@ -11,7 +11,7 @@ import pytest
 from measureflow.sums import native
 from measureflow.sums.native import heads as kernel
 from measureflow.sums.pallas import heads as card
-from measureflow.training import FullHeads, ScoreHeads, crowd
+from measureflow.training import FullHeads, ScoreHeads, head_sums
 
 needs_kernel = pytest.mark.skipif(not native.available(), reason="the native kernel is not built here")
 ROUNDING = {"float32": 3e-6, "float64": 1e-14}
@@ -35,7 +35,7 @@ def agree(found, expected, tolerance):
 def plainly(n, S, T, d, k, v, dtype):
     """The sums and slopes of the XLA program, which do not depend on the instructions that the kernel may use."""
     heads = FullHeads(d, k, v)
-    both = lambda p, w, x, c: (crowd._plain_total(heads, p, w, x), crowd._plain_slopes(heads, p, x, c))  # noqa: E731
+    both = lambda p, w, x, c: (head_sums._plain_total(heads, p, w, x), head_sums._plain_slopes(heads, p, x, c))  # noqa: E731
     return jax.jit(both)(*draw(n, S, T, heads, dtype))
 
 
@@ -80,11 +80,11 @@ def test_heads_are_lowered_for_a_card_and_keep_no_scores(dtype):
 
 
 def test_a_card_takes_heads_that_fit_its_registers(monkeypatch):
-    monkeypatch.setattr(crowd.pallas, "available", lambda: True)
+    monkeypatch.setattr(head_sums.pallas, "available", lambda: True)
     points = jnp.zeros((4, 8))
-    assert crowd._kernel(FullHeads(2, 1, 1), points) is card
-    assert crowd._kernel(FullHeads(2, 17, 1), points) is None
-    assert crowd._kernel(FullHeads(2, 1, 1), points.astype(jnp.float16)) is None
+    assert head_sums._kernel(FullHeads(2, 1, 1), points) is card
+    assert head_sums._kernel(FullHeads(2, 17, 1), points) is None
+    assert head_sums._kernel(FullHeads(2, 1, 1), points.astype(jnp.float16)) is None
 
 
 @needs_kernel
@@ -94,8 +94,8 @@ def test_very_sharp_attention_neither_overflows_nor_divides_by_zero():
 
     @jax.jit
     def both(p, w, x, c):
-        slopes = kernel.gradient(p, x, c, key_dim=2, value_dim=2), crowd._plain_slopes(heads, p, x, c)
-        return (crowd.total(heads, p, w, x), crowd._plain_total(heads, p, w, x)), slopes
+        slopes = kernel.gradient(p, x, c, key_dim=2, value_dim=2), head_sums._plain_slopes(heads, p, x, c)
+        return (head_sums.total(heads, p, w, x), head_sums._plain_total(heads, p, w, x)), slopes
 
     totals, slopes = both(points, weights, tokens, cotangents)
     agree(*totals, 1e-12)
@@ -124,12 +124,12 @@ HEADS = FullHeads(5, 3, 2)
 
 
 def pairings(plain):
-    f = crowd._plain_pairing if plain else crowd.pairing
+    f = head_sums._plain_pairing if plain else head_sums.pairing
     return lambda points, tokens, cotangents: f(HEADS, points, tokens, cotangents)
 
 
 def totals(plain):
-    f = crowd._plain_total if plain else crowd.total
+    f = head_sums._plain_total if plain else head_sums.total
     return lambda points, tokens, cotangents: f(HEADS, points, cotangents[0, :, 0] @ jnp.ones((7, 20)), tokens)
 
 
@@ -163,7 +163,7 @@ def test_derivatives_of_both_modes_and_batches_are_those_of_the_xla_program(make
 )
 def test_full_heads_of_ordinary_size_go_through_the_kernel(heads, native_call):
     points, weights, tokens, _ = draw(3, 2, 4, heads)
-    program = str(jax.make_jaxpr(lambda p: crowd.total(heads, p, weights, tokens))(points))
+    program = str(jax.make_jaxpr(lambda p: head_sums.total(heads, p, weights, tokens))(points))
     assert ("ffi_call" in program) == (native_call and native.available())
 
 
@@ -172,10 +172,10 @@ def test_a_batch_of_heads_with_common_data_is_one_call():
     points, _, tokens, cotangents = draw(12, 2, 4, HEADS)
 
     def search(points):
-        return jax.vmap(jax.grad(lambda theta: crowd.pairing(HEADS, theta[None], tokens, cotangents)[0]))(points)
+        return jax.vmap(jax.grad(lambda theta: head_sums.pairing(HEADS, theta[None], tokens, cotangents)[0]))(points)
 
     program = str(jax.make_jaxpr(search)(points))
     assert program.count("ffi_call") == 1
     assert "scan" not in program
-    plain = jax.jit(lambda p: crowd._plain_slopes(HEADS, p, tokens, cotangents))
+    plain = jax.jit(lambda p: head_sums._plain_slopes(HEADS, p, tokens, cotangents))
     agree(jax.jit(search)(points), plain(points), ROUNDING["float64"])
