@@ -260,7 +260,7 @@ MUTANTS = [
         "if reach * change <= 8 * least",
         "tests/training/test_bounds.py",
     ),
-    Mutant("training/dynamics.py", "return 1 / float(self.scale)", "return 1.0", "tests/training/test_bounds.py"),
+    Mutant("training/profiles.py", "return 1 / float(self.scale)", "return 1.0", "tests/training/test_bounds.py"),
     Mutant(
         "training/assumptions.py",
         "if settled else None, text)",

@@ -147,7 +147,7 @@ class ValueHeads(AbstractHeads):
     @classmethod
     def sized(cls, dim: int, size: int) -> "ValueHeads":
         """Heads with the scores `<x_t, x_u>`, on tokens of `dim` coordinates, whose values have a size."""
-        return cls(np.eye(dim), size)
+        return cls(form=np.eye(dim), value_dim=size)
 
     @property
     def dim(self) -> int:

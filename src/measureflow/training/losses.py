@@ -50,7 +50,7 @@ class AbstractLoss(eqx.Module):
     def constant(self, y: Float[np.ndarray, "s V"], shares: Float[np.ndarray, " s"]) -> float:
         """The least loss of one prediction for all data; found by descent unless a loss knows it."""
         mean = shares @ y / shares.sum()
-        total = jax.jit(lambda z: jnp.sum(shares * self(jnp.broadcast_to(z, y.shape), y)))
+        total = jax.jit(lambda z: jnp.sum(shares * self(jnp.broadcast_to(z, y.shape), jnp.asarray(y))))
         return float(minimize(total, mean, jac=jax.jit(jax.grad(total)), method="BFGS").fun)
 
     @property
