@@ -141,13 +141,16 @@ class FullHeads(AbstractHeads):
 class ValueHeads(AbstractHeads):
     """Heads whose scores `x_t^T M x_u` are frozen: only `W_V` and `W_O` are trained."""
 
-    form: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    form: Float[Array, "d d"]
     value_dim: int = eqx.field(static=True)
+
+    def __init__(self, form: Numbers, value_dim: int):
+        self.form, self.value_dim = checks.floating(form), value_dim
 
     @classmethod
     def sized(cls, dim: int, size: int) -> "ValueHeads":
         """Heads with the scores `<x_t, x_u>`, on tokens of `dim` coordinates, whose values have a size."""
-        return cls(form=np.eye(dim), value_dim=size)
+        return cls(np.eye(dim), size)
 
     @property
     def dim(self) -> int:

@@ -47,7 +47,7 @@ class Settings(BaseModel):
     """Options that say where and by whom a run is done, and not what is computed."""
 
     use: str | None = Field(
-        None, description="Python file that adds words of its own: attentions, measures, diagnostics"
+        None, description="Python file that adds words of its own: attentions, measures, optimisers, losses, ..."
     )
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
     force: bool = Field(False, description="replace the run folder if it exists")
