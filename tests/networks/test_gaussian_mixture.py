@@ -10,6 +10,7 @@ from scipy.stats import norm
 import measureflow as mf
 from measureflow import networks, training
 from measureflow.networks import Diagonal, Full, GaussianMixtureLayer, Isotropic, LowRank
+from measureflow.training import neuron_sums
 
 CLOSED = {
     "relu": training.activations.ReLU(),
@@ -285,7 +286,7 @@ def test_layers_of_one_shape_compile_once():
 def test_blocks_of_data_change_nothing(monkeypatch):
     layer = layer_of()
     whole = risk_of(layer)(layer.mixture)
-    monkeypatch.setattr(hidden, "WIDE", 30)  # two data at a time
+    monkeypatch.setattr(neuron_sums, "WIDE", 30)  # two data at a time
     np.testing.assert_allclose(risk_of(layer)(layer.mixture), whole, rtol=1e-13)
 
 
