@@ -33,7 +33,7 @@ LOOKS = "tests/models/test_token_geometry.py"
 HEADS = "tests/models/test_head_matrices.py"
 INSPECT = "tests/commands/inspect/test_inspect.py"
 SHARDED = "tests/sums/test_sharded.py"
-CROWD = "tests/training/test_crowd.py"
+CROWD = "tests/training/test_head_sums.py"
 MUTANTS = [
     # Kernels for a card, and what its derivatives are made of.
     Mutant(
@@ -187,19 +187,24 @@ MUTANTS = [
     Mutant("training/losses.py", "return 2 * (z - y)", "return z - y", "tests/training/test_losses.py"),
     Mutant("training/losses.py", "(v - jnp.sum(p * v, -1, keepdims=True))", "v", "tests/training/test_losses.py"),
     Mutant(
-        "training/hidden.py",
+        "training/neuron_sums.py",
         "(weights[:, None] * neurons.out(points))",
         "neurons.out(points)",
         "tests/training/test_neurons.py",
     ),
-    Mutant("training/chords.py", "-alpha * low / 2, 0.0)", "-alpha * low / 3, 0.0)", "tests/training/test_networks.py"),
     Mutant(
-        "training/chords.py",
+        "training/neuron_landscape.py",
+        "-alpha * low / 2, 0.0)",
+        "-alpha * low / 3, 0.0)",
+        "tests/training/test_networks.py",
+    ),
+    Mutant(
+        "training/neuron_landscape.py",
         "bounds.curvature * r**2 / 2",
         "bounds.curvature * r**2 / 4",
         "tests/training/test_networks.py",
     ),
-    Mutant("training/attention.py", "size * a / jnp.maximum", "size / jnp.maximum", "tests/training/test_networks.py"),
+    Mutant("training/head_risk.py", "size * a / jnp.maximum", "size / jnp.maximum", "tests/training/test_networks.py"),
     Mutant(
         "training/optimum.py",
         "value, base = loss + float(weights @ costs), loss -",
@@ -208,16 +213,14 @@ MUTANTS = [
     ),
     Mutant("training/neurons.py", '2 * blocks["output"] - ', 'blocks["output"] - ', "tests/training/test_networks.py"),
     Mutant(
-        "training/chaos.py", "error / sum(part > 0 for part in self)", "error / 3", "tests/training/test_settling.py"
+        "training/chaos.py", "error / sum(part > 0 for part in self)", "error / 3", "tests/training/test_budgets.py"
     ),
+    Mutant("training/budgets.py", "exact[n] - limit[None]", "exact[n] - exact[few]", "tests/training/test_budgets.py"),
     Mutant(
-        "training/settling.py", "exact[n] - limit[None]", "exact[n] - exact[few]", "tests/training/test_settling.py"
-    ),
-    Mutant(
-        "training/settling.py",
+        "training/budgets.py",
         "self.risk.any() else 0.0",
         "self.risk.any() else 1.0",
-        "tests/training/test_settling.py",
+        "tests/training/test_budgets.py",
     ),
     Mutant("training/activations.py", "m * gate.chance + gate.spill", "m * gate.chance", "tests/networks"),
     Mutant("training/activations.py", "m / width**3 * _density", "m / width * _density", "tests/networks"),
@@ -259,9 +262,9 @@ MUTANTS = [
         "if reach * change <= 8 * least",
         "tests/training/test_bounds.py",
     ),
-    Mutant("training/dynamics.py", "return 1 / float(self.scale)", "return 1.0", "tests/training/test_bounds.py"),
+    Mutant("training/profiles.py", "return 1 / float(self.scale)", "return 1.0", "tests/training/test_bounds.py"),
     Mutant(
-        "training/supposing.py",
+        "training/assumptions.py",
         "if settled else None, text)",
         "if settled else False, text)",
         "tests/training/test_bounds.py",
@@ -309,7 +312,7 @@ MUTANTS = [
         "neurons-follow-the-radial-equation-of-isotropic-gaussians",
     ),
     Mutant("training/dynamics.py", "Langevin(FACTOR * ", "Langevin(", "noisy-neurons-reach-one-law"),
-    Mutant("training/thermal.py", "score = inverse_temperature * ", "score = ", "noisy-neurons-reach-one-law"),
+    Mutant("training/free_energies.py", "score = inverse_temperature * ", "score = ", "noisy-neurons-reach-one-law"),
     Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
     Mutant(
         "transport/distances.py",

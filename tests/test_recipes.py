@@ -162,6 +162,66 @@ def one_label():
 vocabulary.RISKS.add("one-label", Word("one label throughout", one_label))
 """
 
+OPTIMISER = """
+from measureflow.fields import AbstractField
+from measureflow.words import Option, OptimiserWord
+
+
+class Signed(mf.training.AbstractTransformation):
+    vectors = 2
+    field: AbstractField
+    span: jax.Array = eqx.field(converter=jnp.asarray)
+
+    def rates(self, g, theta, m):
+        return jnp.tanh(m), (g - m) / self.span
+
+
+span = Option(vocabulary.Positive, 0.1, "time over which gradients are averaged")
+vocabulary.OPTIMISERS.add("signed", OptimiserWord("bounded momentum", Signed, {"span": span}))
+"""
+
+LOSS = """
+from measureflow.words import Option
+
+
+class PseudoHuber(mf.training.AbstractLoss):
+    width: jax.Array = eqx.field(converter=jnp.asarray)
+
+    def __call__(self, z, y):
+        return self.width**2 * jnp.sum(jnp.sqrt(1 + ((z - y) / self.width) ** 2) - 1, -1)
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+
+width = Option(vocabulary.Positive, 1.0, "errors above it count by their size alone")
+vocabulary.LOSSES.add("huber", Word("the distance, smoothed near zero", PseudoHuber, {"width": width}))
+"""
+
+FAMILY = """
+class AveragingHeads(mf.training.AbstractHeads):
+    dim: int = eqx.field(static=True)
+    head_dim: int = eqx.field(static=True)
+
+    shapes = property(lambda self: {"output": (self.dim, self.dim)})
+
+    def scores(self, theta, x):
+        return jnp.zeros((len(x), len(x)), x.dtype)
+
+    def mix(self, theta, x):
+        return self.attention(theta, x) @ x @ self.unfold(theta)["output"]
+
+    def gauge(self, theta):
+        return jnp.zeros((0, self.size), theta.dtype)
+
+    def invariants(self, theta):
+        return theta
+
+
+vocabulary.HEAD_FAMILIES.add("averaging", Word("the output, with equal attention to the past", AveragingHeads))
+"""
+
 SMALL = ["--n", "6", "--dim", "2", "--time", "0.5", "--frames", "3", "--no-verify"]
 
 
@@ -170,7 +230,7 @@ def own_folder(tmp_path, monkeypatch):
     """An empty folder, and tables as they were when the test is over."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    tables = (*vocabulary.TABLES, vocabulary.LAWS, vocabulary.SERIES, vocabulary.RISKS)
+    tables = (*vocabulary.TABLES, *vocabulary.TRAINING_TABLES, vocabulary.LAWS, vocabulary.SERIES, vocabulary.RISKS)
     before = [dict(table) for table in tables]
     yield
     for table, words in zip(tables, before, strict=True):
@@ -238,6 +298,47 @@ def test_a_risk_of_ones_own():
     few = ["--data", "one-label", "--heads", "2", "--time", "0.02", "--frames", "3"]
     found = run(RISK, *few, command=("train", "heads"))
     assert found.series["risk"].values[-1] < found.series["risk"].values[0]
+
+
+class Broken(BaseException):
+    """What ends a run in the middle, as a kill would."""
+
+
+def test_an_optimiser_of_ones_own_trains_and_resumes(capsys):
+    few = ["--data", "f2", "--heads", "3", "--time", "0.04", "--frames", "5", "--frames-per-leg", "2", "--span", "0.05"]
+    found = run(OPTIMISER, *few, "--optimiser", "signed", command=("train", "heads"))
+    assert found.data.points.shape == (5, 3, 2 * 4)
+    assert found.series["risk"].values[-1] < found.series["risk"].values[0]
+
+    def stop(job, state):
+        if state.frames >= 3:
+            raise Broken
+
+    words = {"data": "f2", "heads": 3, "time": 0.04, "frames": 5, "frames_per_leg": 2, "span": 0.05}
+    with pytest.raises(Broken):
+        mf.runs.run("train heads", stop, **words, optimiser="signed", use="mine.py", out="broken")
+    again = mf.runs.resume("broken")
+    np.testing.assert_array_equal(again.data.points, found.data.points)
+    capsys.readouterr()
+    assert main(["train", "heads", "--use", "mine.py", "--span", "2"]) == 2
+    assert "`span` is for `optimiser` signed" in capsys.readouterr().err
+
+
+def test_a_loss_of_ones_own():
+    np.savez("table.npz", inputs=np.arange(16.0).reshape(8, 2), labels=np.arange(8.0) ** 2)
+    few = ["--data", "table.npz", "--neurons", "4", "--time", "0.04", "--frames", "3", "--width", "0.5"]
+    found = run(LOSS, *few, "--loss", "huber", command=("train", "neurons"))
+    assert found.series["risk"].values[-1] < found.series["risk"].values[0]
+    assert "loss saved" in dict(found.table.rows)
+    assert (Path("run") / "figure.png").is_file()
+
+
+def test_a_family_of_heads_of_ones_own():
+    Path("text.txt").write_text("to be or not to be\n" * 20)
+    sizes = ["--dim", "3", "--length", "4", "--windows", "4", "--heads", "3", "--time", "0.02", "--frames", "3"]
+    found = run(FAMILY, "--data", "text.txt", *sizes, "--family", "averaging", command=("train", "heads"))
+    assert found.data.points.shape == (3, 3, 9)
+    assert np.isfinite(found.series["risk"].values).all()
 
 
 def test_a_file_that_fails_or_repeats_a_word_is_a_sentence(capsys):

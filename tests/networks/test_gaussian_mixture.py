@@ -10,18 +10,18 @@ from scipy.stats import norm
 import measureflow as mf
 from measureflow import networks, training
 from measureflow.networks import Diagonal, Full, GaussianMixtureLayer, Isotropic, LowRank
-from measureflow.training import hidden
+from measureflow.training import neuron_sums
 
 CLOSED = {
-    "relu": training.ReLU(),
-    "squared relu": training.SquaredReLU(),
-    "leaky relu": training.LeakyReLU(0.2),
-    "erf": training.Erf(),
-    "probit": training.Probit(),
-    "gelu": training.GELU(),
-    "sine": training.Sine(),
-    "cosine": training.Cosine(),
-    "exponential": training.Exponential(),
+    "relu": training.activations.ReLU(),
+    "squared relu": training.activations.SquaredReLU(),
+    "leaky relu": training.activations.LeakyReLU(0.2),
+    "erf": training.activations.Erf(),
+    "probit": training.activations.Probit(),
+    "gelu": training.activations.GELU(),
+    "sine": training.activations.Sine(),
+    "cosine": training.activations.Cosine(),
+    "exponential": training.activations.Exponential(),
 }
 OTHERS = {"sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh, "softplus": jax.nn.softplus}
 FAMILIES = {"full": Full(), "low rank": LowRank(2), "diagonal": Diagonal(), "isotropic": Isotropic()}
@@ -31,7 +31,7 @@ PLACES, VARIANCES = rng.normal(size=20), np.append(rng.uniform(0.01, 4, 19), 0.0
 
 
 def layer_of(family="full", activation=None, **options):
-    activation = training.ReLU() if activation is None else activation
+    activation = training.activations.ReLU() if activation is None else activation
     choices = dict(key=1, bias=True, spread=0.7, covariances=FAMILIES[family]) | options
     layer = GaussianMixtureLayer.normal(2, 1, 3, activation=activation, **choices)
     bent = jax.random.normal(jax.random.key(5), layer.spreads.shape) / 5
@@ -91,14 +91,16 @@ def test_averages_obey_the_heat_equation(name):
 def test_gauss_hermite_agrees_with_closed_forms_where_there_are_both():
     m, v = jnp.asarray(PLACES), jnp.asarray(VARIANCES)
     for law, function in (
-        (training.Sine(), jnp.sin),
-        (training.Exponential(), jnp.exp),
-        (training.GELU(), training.GELU()),
+        (training.activations.Sine(), jnp.sin),
+        (training.activations.Exponential(), jnp.exp),
+        (training.activations.GELU(), training.activations.GELU()),
     ):
-        by_rule = training.Quadrature(function)
+        by_rule = training.activations.Quadrature(function)
         for rule, exact in ((by_rule.average, law.average), (by_rule.slope, law.slope)):
             np.testing.assert_allclose(jax.jit(rule)(m, v), jax.jit(exact)(m, v), rtol=1e-10, atol=1e-12)
-    sloped = jax.jit(jax.grad(lambda v: training.Quadrature(jnp.tanh).average(m, v).sum()))(jnp.zeros_like(v))
+    sloped = jax.jit(jax.grad(lambda v: training.activations.Quadrature(jnp.tanh).average(m, v).sum()))(
+        jnp.zeros_like(v)
+    )
     assert np.isfinite(sloped).all()
 
 
@@ -122,7 +124,7 @@ def test_a_function_without_closed_form_is_averaged_in_one_dimension(function):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_layer_is_the_network_of_its_mixture_and_of_many_samples(family):
-    layer = layer_of(family, training.GELU())
+    layer = layer_of(family, training.activations.GELU())
     risk, outputs = risk_of(layer), jax.jit(jax.vmap(layer))(jnp.asarray(X))
     np.testing.assert_allclose(outputs, risk.logits(layer.mixture), atol=1e-14)
     sample = layer.sample(200_000, key=0)
@@ -173,7 +175,7 @@ def test_the_gradient_in_the_root_is_twice_that_in_the_covariance_and_steps_keep
         def average(mean, cov):
             x = jnp.concatenate([jnp.zeros((10, 1)), jnp.asarray(X), jnp.ones((10, 1))], axis=1)
             m, v, c = x @ mean, jnp.einsum("sd,de,se->s", x, cov, x), x @ cov[0]
-            law = training.ReLU()
+            law = training.activations.ReLU()
             return jnp.sum(cotangents[:, 0] * (law.average(m, v) * mean[0] + law.slope(m, v) * c))
 
         one = jax.vmap(jax.grad(average, (0, 1)))(means, covs)
@@ -197,7 +199,9 @@ def test_the_gradient_in_the_root_is_twice_that_in_the_covariance_and_steps_keep
         assert np.linalg.matrix_rank(stepped).tolist() == [layer.spreads.shape[-1]] * 3
 
 
-@pytest.mark.parametrize("activation", [training.ReLU(), training.Sine(), jnp.tanh], ids=["relu", "sine", "tanh"])
+@pytest.mark.parametrize(
+    "activation", [training.activations.ReLU(), training.activations.Sine(), jnp.tanh], ids=["relu", "sine", "tanh"]
+)
 def test_descent_of_the_mixture_is_plain_descent_of_means_and_roots_by_the_mass(activation):
     layer = layer_of(activation=activation)
     layer = GaussianMixtureLayer(layer.neurons, layer.means, layer.spreads, weights=[1.0, 2.0, 3.0])
@@ -212,7 +216,7 @@ def test_descent_of_the_mixture_is_plain_descent_of_means_and_roots_by_the_mass(
 
 
 def test_closed_rates_are_those_of_quadrature_where_it_is_good():
-    neurons = training.Neurons(1, activation=training.Sine())
+    neurons = training.Neurons(1, activation=training.activations.Sine())
     risk = training.NeuronRisk(X[:, :1], Y, neurons)
     mu = mf.GaussianMixture([1.0, 2.0], [[0.5, 0.3], [-0.2, 1.0]], [0.3 * np.eye(2), [[0.2, 0.1], [0.1, 0.4]]])
     field = training.Descent(risk + training.Ridge(0.1))
@@ -287,7 +291,7 @@ def test_layers_of_one_shape_compile_once():
 def test_blocks_of_data_change_nothing(monkeypatch):
     layer = layer_of()
     whole = risk_of(layer)(layer.mixture)
-    monkeypatch.setattr(hidden, "WIDE", 30)  # two data at a time
+    monkeypatch.setattr(neuron_sums, "WIDE", 30)  # two data at a time
     np.testing.assert_allclose(risk_of(layer)(layer.mixture), whole, rtol=1e-13)
 
 
@@ -322,7 +326,7 @@ BAD = {
         lambda: GaussianMixtureLayer.from_mixture(training.Neurons(5), layer_of().mixture),
         "`mixture.means` must have shape",
     ),
-    "nodes": (lambda: training.Quadrature(jnp.tanh, nodes=1), "`nodes` must be a whole number, at least 2"),
+    "nodes": (lambda: training.activations.Quadrature(jnp.tanh, nodes=1), "`nodes` must be a whole number, at least 2"),
     "roots": (lambda: mf.GaussianMixture.from_roots([1.0], [[0.0]], [[1.0]]), "`roots` must have shape"),
     "measure": (
         lambda: risk_of(layer_of()).logits(mf.CircleDensity(np.full(8, 0.5 / np.pi))),

@@ -274,7 +274,7 @@ def test_a_disk_that_is_full_at_the_start_leaves_no_folder(tmp_path, monkeypatch
 def test_heads_that_become_too_stiff_end_the_run_with_the_limit(tmp_path, monkeypatch):
     settings = command("train heads").settings(HEADS)
     job = command("train heads").job(settings)
-    monkeypatch.setattr("measureflow.commands.train.job.step_limit", lambda *_: 0.005)
+    monkeypatch.setattr("measureflow.training.Descent.step_limit", lambda *_: 0.005)
     run = perform(job, tmp_path / "run")
     assert run.finished
     assert not run.ok

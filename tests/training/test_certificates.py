@@ -10,7 +10,7 @@ import measureflow as mf
 from measureflow import training
 from measureflow.theory import heads as oracle
 from measureflow.training import chaos, fixtures
-from measureflow.training.longtime import decay_exponent
+from measureflow.training.convergence import decay_exponent
 from measureflow.training.optimum import corrected
 from measureflow.training.perturbation import coupling, gauge_directions, least, matrix, splitting, translation
 
@@ -25,7 +25,7 @@ def test_a_certificate_bounds_the_excess_risk_and_names_the_offender():
     assert certificate.dissipation == 0
     assert not certificate.optimal
     assert certificate.gap == pytest.approx(1.5737, abs=1e-5)
-    assert (training.violations(RISK, ZERO, certificate.offender) < 0).all()
+    assert (training.certificates.violations(RISK, ZERO, certificate.offender) < 0).all()
     better = mf.Particles(RISK.heads.space, jnp.stack([ZERO.points[0], certificate.offender]), jnp.array([0.7, 0.3]))
     assert certificate.lower_bound <= RISK(better) < certificate.risk
 
@@ -85,7 +85,7 @@ def test_lanczos_and_dense_spectra_agree_outside_given_directions():
 
 
 def test_the_zero_head_bifurcates():
-    critical = training.critical_decay(RISK)
+    critical = training.perturbation.critical_decay(RISK)
     G = oracle.zero_head_matrix(RISK.tokens, np.argmax(RISK.targets, -1), RISK.unembedding)
     assert critical == pytest.approx(np.linalg.norm(G, 2), abs=1e-13) == pytest.approx(0.7066840280, abs=1e-10)
     for ratio, kind in ((1.5, "stable"), (1.0, "marginal"), (0.5, "translation-unstable")):
@@ -125,7 +125,7 @@ def test_spectra_of_the_second_fixture(scale, ridge):
     risk = fixtures.f2(scale)
     energy = risk + training.Ridge(ridge)
     start = jnp.array([-7.0, 3.0, 2.0, -4.0] if ridge == 0.0 else [-0.3, 0.1, -0.1, -0.5])
-    rest = training.rest_point(energy, start)
+    rest = training.perturbation.rest_point(energy, start)
     mu = mf.Particles(mf.Euclidean(4), rest[None])
     found = training.stability(energy, risk.heads, mu)
     value, apart, together = TABLE[scale, ridge]
@@ -153,18 +153,20 @@ def test_an_anchored_ridge_makes_any_head_stable():
 
 def test_power_laws_and_budgets():
     x = np.array([8.0, 32.0, 128.0, 512.0])
-    exact = training.power_law(x, 3 * x**-0.5)
+    exact = training.chaos.power_law(x, 3 * x**-0.5)
     assert exact.exponent == pytest.approx(-0.5)
     assert exact.constant == pytest.approx(3.0)
     assert exact.interval == pytest.approx((-0.5, -0.5))
-    budget = training.budget({n: 0.4 * n**-0.5 for n in (8, 64)}, {0.1: 0.2, 0.05: 0.1}, {0.04: 0.6, 0.01: 0.3})
+    budget = training.chaos.error_law(
+        {n: 0.4 * n**-0.5 for n in (8, 64)}, {0.1: 0.2, 0.05: 0.1}, {0.04: 0.6, 0.01: 0.3}
+    )
     assert tuple(budget) == pytest.approx((0.4, 2.0, 3.0))
     heads, step = budget.settings(0.31)
     assert heads == 15  # the square of 1.2 / 0.31, rounded up
     assert step == pytest.approx((0.31 / 9) ** 2)
     assert budget.error(heads, step) <= 0.31
     with pytest.raises(ValueError, match="three points"):
-        training.power_law(x[:2], x[:2])
+        training.chaos.power_law(x[:2], x[:2])
 
 
 def test_the_bias_of_few_heads():
@@ -187,12 +189,12 @@ def test_the_bias_of_few_heads():
 
 def test_exponents_settle_or_say_that_they_have_not():
     gap = np.geomspace(1e-1, 1e-8, 60)
-    power = training.kl_exponent(gap, 2 * gap**1.5)
+    power = training.convergence.kl_exponent(gap, 2 * gap**1.5)
     assert power.value == pytest.approx(0.75)
     assert power.constant == pytest.approx(2.0)
     assert power.converged
-    assert not training.kl_exponent(gap, np.exp(-(np.log(gap) ** 2) / 9)).converged
+    assert not training.convergence.kl_exponent(gap, np.exp(-(np.log(gap) ** 2) / 9)).converged
     t = np.geomspace(1, 1e3, 40)
     assert decay_exponent(t, t**-2.0).value == pytest.approx(-2)
     with pytest.raises(ValueError, match="fewer than three frames"):
-        training.kl_exponent(gap[:6], gap[:6])
+        training.convergence.kl_exponent(gap[:6], gap[:6])

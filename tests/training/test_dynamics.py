@@ -9,8 +9,7 @@ import pytest
 import measureflow as mf
 from measureflow import training
 from measureflow.training import fixtures
-from measureflow.training.dynamics import check_step
-from measureflow.training.thermal import entropy, virial
+from measureflow.training.free_energies import entropy, virial
 
 RISK = fixtures.f1()
 MU = mf.Particles(RISK.heads.space, fixtures.f1_heads(4) * 1.5)
@@ -57,17 +56,17 @@ def test_a_step_beyond_the_limit_is_refused_with_the_limit():
     curvature = jax.jit(jax.hessian(lambda x: 4 * RISK(mf.Particles(MU.space, x.reshape(4, 24)))))(MU.points.ravel())
     largest = np.linalg.eigvalsh(curvature)[-1]
     # Lanczos in 30 dimensions of 96 finds the largest eigenvalue well.
-    np.testing.assert_allclose(training.stiffness(RISK, MU), largest, rtol=1e-6)
-    np.testing.assert_allclose(training.step_limit(training.Descent(RISK), MU), 1 / largest, rtol=1e-6)
+    np.testing.assert_allclose(training.curvature.stiffness(RISK, MU), largest, rtol=1e-6)
+    np.testing.assert_allclose(training.Descent(RISK).step_limit(MU), 1 / largest, rtol=1e-6)
     with pytest.raises(ValueError, match=rf"`step` 2 is beyond the stability limit {1 / largest:.4g}"):
         training.sgd(RISK, MU, 2.0, 1, key=0)
-    check_step(training.Descent(RISK), MU, 0.9 / largest)
+    training.Descent(RISK).check_step(MU, 0.9 / largest)
 
 
 def test_the_limit_is_where_descent_stops_to_descend():
     # A pure ridge of strength 4 is multiplied by 1 - 8 eps each step: the limit is 1/4.
     ridge = training.Ridge(4.0)
-    assert training.step_limit(training.Descent(ridge), MU) == pytest.approx(0.25)
+    assert training.Descent(ridge).step_limit(MU) == pytest.approx(0.25)
     for step, grows in ((0.24, False), (0.26, True)):
         path = mf.evolve(training.Descent(ridge), MU, [0.0, 50 * step], mf.Euler(step))
         assert (np.abs(path.final.points).max() > np.abs(MU.points).max()) == grows
@@ -78,8 +77,8 @@ def test_the_limit_of_momentum_is_where_oscillations_grow_or_fast_modes_overshoo
     # A ridge of strength 4 has the curvature 8: friction 1 oscillates, and the limit is 1/8; friction 8 does not, and its
     # faster mode is 4 + sqrt(8).
     field = training.HeavyBall(training.Descent(training.Ridge(4.0)), friction)
-    start = training.extended(MU, 1)
-    limit = training.step_limit(field, start)
+    start = field.start(MU)
+    limit = field.step_limit(start)
     assert limit == pytest.approx(1 / 8 if friction == 1.0 else 2 / (4 + 8**0.5))
     for step, grows in ((0.97 * limit, False), (1.03 * limit, True)):
         path = mf.evolve(field, start, [0.0, 400 * step], mf.Euler(step))
@@ -87,12 +86,11 @@ def test_the_limit_of_momentum_is_where_oscillations_grow_or_fast_modes_overshoo
 
 
 def test_momentum_loses_energy_to_friction():
-    friction, field = 0.5, training.Descent(RISK, factor=1.0)
-    path = mf.evolve(
-        training.HeavyBall(field, friction), training.extended(MU, 1), np.linspace(0, 2, 201), mf.RK4(0.01)
-    )
+    friction = 0.5
+    field = training.HeavyBall(training.Descent(RISK, factor=1.0), friction)
+    path = mf.evolve(field, field.start(MU), np.linspace(0, 2, 201), mf.RK4(0.01))
     kinetic = (np.asarray(path.measures.points)[..., 24:] ** 2).sum(-1).mean(-1) / 2
-    total = kinetic + np.asarray(path.map(lambda m: RISK(training.marginal(m, 2))))
+    total = kinetic + np.asarray(path.map(lambda m: RISK(field.particles(m))))
     lost = np.trapezoid(2 * friction * kinetic, path.times)
     # Trapezoidal rule with spacing 0.01 on a loss of order 0.1.
     np.testing.assert_allclose(total[0] - total[-1], lost, rtol=1e-4)
@@ -102,11 +100,11 @@ def test_momentum_loses_energy_to_friction():
 def test_adam_does_not_see_the_number_of_heads():
     field = training.Adam(training.Descent(RISK), 0.1, 0.2, 1e-3)
     times = [0.0, 0.5]
-    few = mf.evolve(field, training.extended(MU, 2), times, mf.Euler(0.01))
+    few = mf.evolve(field, field.start(MU), times, mf.Euler(0.01))
     twice = mf.Particles(MU.space, jnp.concatenate([MU.points, MU.points]))
-    many = mf.evolve(field, training.extended(twice, 2), times, mf.Euler(0.01))
+    many = mf.evolve(field, field.start(twice), times, mf.Euler(0.01))
     np.testing.assert_allclose(many.final.points[:4], few.final.points, atol=1e-13)
-    assert RISK(training.marginal(few.final, 3)) < RISK(MU)
+    assert RISK(field.particles(few.final)) < RISK(MU)
 
 
 @pytest.mark.busy
@@ -121,9 +119,9 @@ def test_langevin_heads_reach_the_gaussian_of_a_ridge():
     # The estimator's error for 4000 points is about 0.02.
     gaussian = -np.log(2 * np.pi * np.e / (beta * strength))
     np.testing.assert_allclose(entropy(path.final), gaussian, atol=0.07)
-    first, last = (training.free_energy(ridge, mu, beta) for mu in (start, path.final))
+    first, last = (training.free_energies.free_energy(ridge, mu, beta) for mu in (start, path.final))
     assert last < first
-    residual = [training.self_consistency(ridge, mu, beta) for mu in (start, path.final)]
+    residual = [training.free_energies.self_consistency(ridge, mu, beta) for mu in (start, path.final)]
     # At the fixed point the discrepancy is of order N^{-1/2} = 0.016 times the root of the Stein kernel's mean.
     assert residual[1] < 0.05 < residual[0]
 
@@ -150,9 +148,9 @@ def test_streams_and_texts_are_sources():
 
 def test_balancedness_is_conserved_and_decays_with_the_weights():
     path = mf.evolve(training.Descent(RISK), MU, [0.0, 0.5], mf.RK4(0.005))
-    assert training.balance_drift(RISK.heads, path)[-1] < 1e-10
+    assert training.convergence.balance_drift(RISK.heads, path)[-1] < 1e-10
     decayed = mf.evolve(training.Descent(RISK + training.Ridge(0.3)), MU, [0.0, 0.5], mf.RK4(0.005))
     balance = jax.jit(jax.vmap(RISK.heads.balance))
     for before, after in zip(balance(MU.points), balance(decayed.final.points), strict=True):
         np.testing.assert_allclose(after, np.exp(-0.6) * np.asarray(before), atol=1e-9)
-    assert (training.confinement(path) > 1).all()
+    assert (training.convergence.confinement(path) > 1).all()

@@ -10,7 +10,7 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.training import chords, fixtures
+from measureflow.training import fixtures, neuron_landscape
 from measureflow.training.landscape import enclose
 
 rng = np.random.default_rng(0)
@@ -41,10 +41,12 @@ def problem(name):
     return risk, space, mu, cotangents, risk.landscape(cotangents, risk.family.radii(space))
 
 
-@pytest.mark.parametrize("activation", [jax.nn.relu, *chords.SMOOTH])
+@pytest.mark.parametrize("activation", [jax.nn.relu, *neuron_landscape.SMOOTH])
 def test_activations_keep_to_their_lines(activation):
     u, r = rng.uniform(-4, 4, 300), 10 ** rng.uniform(-3, 1, 300)
-    alpha, beta, error = (np.asarray(part) for part in chords.lines(activation, jnp.asarray(u), jnp.asarray(r)))
+    alpha, beta, error = (
+        np.asarray(part) for part in neuron_landscape.lines(activation, jnp.asarray(u), jnp.asarray(r))
+    )
     inside = u[:, None] + r[:, None] * np.linspace(-1, 1, 101)
     apart = np.abs(np.asarray(activation(jnp.asarray(inside))) - alpha[:, None] * inside - beta[:, None]).max(1)
     assert (apart <= error + 1e-12).all()
@@ -95,7 +97,7 @@ def test_the_gap_bounds_the_excess_risk_and_closes_at_the_optimum():
     assert found.gap >= found.risk - best.risk > 0
     assert found.noun == "neurons"
     assert training.duality_gap(RISK, best.measure, BALLS, prove=1e-4, **FEW).optimal
-    assert (training.violations(RISK, mu, found.offender) < 0).any()
+    assert (training.certificates.violations(RISK, mu, found.offender) < 0).any()
 
 
 @pytest.mark.parametrize("name", ["heads", "neurons", "frozen scores"])
@@ -129,7 +131,7 @@ def test_frank_wolfe_with_decay_agrees_with_the_ridge_criterion():
     best = training.frank_wolfe(energy, wide, tolerance=1e-8, **FEW)
     assert best.gap <= 1e-6
     assert float(energy(best.measure)) == pytest.approx(best.risk, rel=1e-12)
-    largest = -training.ridge_criterion(RISK, best.measure, prove=1e-5, starts=32).value
+    largest = -training.certificates.ridge_criterion(RISK, best.measure, prove=1e-5, starts=32).value
     assert largest == pytest.approx(decay, rel=1e-3)
     found = training.duality_gap(energy, best.measure, wide, **FEW)
     assert found.gap <= 1e-6
@@ -141,8 +143,8 @@ def test_the_critical_decay_of_neurons_is_where_zero_turns():
     smooth = training.NeuronRisk(X, Y, training.Neurons(2, activation=jnp.tanh))
     # grad^2 Psi at zero is the pairing of outputs with weights by sum_s c_s x_s.
     pull = np.linalg.norm(np.einsum("s,sd->d", 2 * (0 - Y) / 9, X))
-    assert training.critical_decay(smooth) == pytest.approx(pull, rel=1e-12)
-    relu = training.critical_decay(RISK)
+    assert training.perturbation.critical_decay(smooth) == pytest.approx(pull, rel=1e-12)
+    relu = training.perturbation.critical_decay(RISK)
     angles = np.linspace(0, 2 * np.pi, 4001)
     rays = np.maximum(X @ np.stack([np.cos(angles), np.sin(angles)]), 0)
     assert relu == pytest.approx(np.abs((2 * Y / 9) @ rays).max(), rel=1e-5)
@@ -152,22 +154,24 @@ def test_relu_neurons_conserve_their_balance():
     start = RELU.gaussian(6, key=0)
     path = mf.evolve(training.Descent(RISK), start, np.linspace(0, 1, 3), mf.RK4(1e-3))
     # Kinks are crossed, where Runge-Kutta is of first order.
-    assert training.balance_drift(RELU, path)[-1] < 1e-3
+    assert training.convergence.balance_drift(RELU, path)[-1] < 1e-3
     assert np.abs(path.final.points - start.points).max() > 0.1
     with pytest.raises(ValueError, match="conserves nothing that is known"):
-        training.balance_drift(training.Neurons(2, activation=jnp.tanh), path)
+        training.convergence.balance_drift(training.Neurons(2, activation=jnp.tanh), path)
 
 
 def test_neurons_at_rest_are_examined():
     smooth = training.NeuronRisk(X, Y, training.Neurons(2, activation=jnp.tanh))
     energy = smooth + training.Ridge(0.1)
-    theta = training.rest_point(energy, jnp.array([0.5, 0.5, 0.5]))
+    theta = training.perturbation.rest_point(energy, jnp.array([0.5, 0.5, 0.5]))
     mu = mf.Particles(smooth.neurons.space, theta[None])
     found = training.examine(smooth, mu, decay=0.1, starts=8, steps=50)
     assert found.stability is not None
     push = 1e-4 * jnp.asarray(found.stability.direction)
     apart = found.stability.rate == -2 * found.stability.splitting[0]
-    observed = training.observed_rate(energy, theta, jnp.concatenate([push, -push]) if apart else push, (0.5, 1.5))
+    observed = training.perturbation.observed_rate(
+        energy, theta, jnp.concatenate([push, -push]) if apart else push, (0.5, 1.5)
+    )
     assert observed == pytest.approx(found.stability.rate, rel=1e-3)
     assert "neurons" in dict(found.report.rows)["offender"]
 
@@ -176,7 +180,7 @@ def test_samples_of_a_risk_with_decay_have_an_error_that_falls_with_the_batch():
     field = training.Descent(RISK + training.Ridge(0.1))
     mu = RELU.gaussian(8, 0.5, key=0)
     times = np.array([0.0, 0.2])
-    one, many = (training.sample_error(field, mu, 0.01, times, seeds=32, batch=b).risk for b in (1, 16))
+    one, many = (training.chaos.sample_error(field, mu, 0.01, times, seeds=32, batch=b).risk for b in (1, 16))
     assert 2 < one / many < 8  # four, the root of sixteen, within what 32 seeds tell
     drawn = field.energy.draw(jax.random.key(0), 4)
     assert type(drawn) is type(field.energy)
@@ -218,4 +222,4 @@ def test_what_is_no_risk_has_no_certificate():
     with pytest.raises(ValueError, match="at most 4 inputs, the bias among them"):
         training.best_response(risk, mf.Particles.iid(space, 2, key=0), space, prove=1e-3)
     with pytest.raises(ValueError, match="no blocks that may be scaled"):
-        training.ridge_criterion(risk, mf.Particles.iid(space, 2, key=0))
+        training.certificates.ridge_criterion(risk, mf.Particles.iid(space, 2, key=0))

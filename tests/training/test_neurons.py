@@ -8,7 +8,7 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.training import hidden as module
+from measureflow.training import neuron_sums as module
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))

@@ -159,7 +159,7 @@ def test_the_variation_is_the_trace_against_the_outer_matrix():
 def test_blocks_of_sequences_change_nothing_and_keep_memory_linear(monkeypatch):
     mu = heads(HEADS)
     whole = value(RISK, mu), flow(RISK, mu.points, mu)
-    monkeypatch.setattr("measureflow.training.crowd.BLOCK", 1000)
+    monkeypatch.setattr("measureflow.training.head_sums.BLOCK", 1000)
     np.testing.assert_allclose(value(RISK, mu), whole[0], rtol=1e-14)
     np.testing.assert_allclose(flow(RISK, mu.points, mu), whole[1], atol=1e-15)
 

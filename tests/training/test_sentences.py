@@ -26,7 +26,7 @@ def useless():
 @pytest.fixture(scope="module")
 def at_rest():
     risk = fixtures.f2()
-    rest = training.rest_point(risk + training.Ridge(0.3), jnp.array([-0.3, 0.1, -0.1, -0.5]))
+    rest = training.perturbation.rest_point(risk + training.Ridge(0.3), jnp.array([-0.3, 0.1, -0.1, -0.5]))
     return training.examine(risk, mf.Particles(risk.heads.space, rest[None]), decay=0.3, rounds=2, **SEARCH)
 
 

@@ -1,6 +1,5 @@
 """From a schema to command line options and back: tyro collects what was typed, pydantic alone judges it."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict, get_origin
 
 import tyro
@@ -8,7 +7,7 @@ from pydantic import BaseModel
 
 from measureflow.runs.command import AbstractCommand
 from measureflow.words.settings import Schema, Settings, read
-from measureflow.words.vocabulary import MEASURES, TABLES
+from measureflow.words.table import Table
 
 LAST = ("use", "out", "force")
 """Options that the help lists last."""
@@ -34,12 +33,11 @@ def parse_run(command: AbstractCommand, argv: list[str]) -> Settings:
 
 def _typed(schema: type[BaseModel], argv: list[str], prog: str, config: bool = False) -> dict[str, Any]:
     names = sorted(schema.model_fields, key=lambda name: name in LAST)
-    measures, tables = (MEASURES, TABLES) if "measure" in schema.model_fields else ({}, ())
+    tables: tuple[Table, ...] = getattr(schema, "tables", ())
     fields = {name: schema.model_fields[name] for name in names}
     table = {name: next((table for table in tables if table.option == name), None) for name in names}
     words = {
-        field.alias or name: _word(table[name], field, _default(name, field, measures))
-        for name, field in fields.items()
+        field.alias or name: _word(table[name], field, _default(name, field, tables)) for name, field in fields.items()
     }
     file = tyro.conf.arg(metavar="FILE", help="TOML file with these options as keys", help_behavior_hint="")
     kind: Any = TypedDict("Options", words | ({"config": Annotated[str, file]} if config else {}), total=False)  # pyright: ignore
@@ -76,15 +74,16 @@ def _help(table: Any, field: Any) -> str:
     return f"{field.description}: " + "; ".join(f"{word}, {entry.help}" for word, entry in table.items())
 
 
-def _default(name: str, field: Any, words: Mapping[str, Any]) -> str:
-    """What an option is unless given, also with those measures that have a usual value of their own."""
+def _default(name: str, field: Any, tables: tuple[Table, ...]) -> str:
+    """What an option is unless given, also with those words that have a usual value of their own for it."""
     usual = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
     values = [] if usual is None or usual is False or usual == "" else [str(usual)]
     own: dict[str, list[str]] = {}
-    for measure, word in words.items():
-        if name in word.usual and word.usual[name] != usual:
-            own.setdefault(str(word.usual[name]), []).append(measure)
-    values += [f"{value} for {', '.join(measures)}" for value, measures in own.items()]
+    for table in tables:
+        for chosen, word in table.items():
+            if name in word.usual and word.usual[name] != usual:
+                own.setdefault(str(word.usual[name]), []).append(chosen)
+    values += [f"{value} for {', '.join(words)}" for value, words in own.items()]
     return f"(default: {'; '.join(values)})" if values else ""
 
 

@@ -9,7 +9,6 @@ from measureflow.cli.options import parse
 from measureflow.cli.resume import one
 from measureflow.cli.run import main as run
 from measureflow.cli.showing import print_report, print_written, say
-from measureflow.wording import Report
 from measureflow.words.outputs import Picture, Words, positional
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
@@ -74,47 +73,25 @@ def _certify(path: str, words: Certify) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.commands.train.job import reopen, worth
-    from measureflow.commands.train.settings import AbstractTraining
-    from measureflow.runs.command import command
-    from measureflow.training import AbstractRisk, assumptions, examine
-    from measureflow.training.glossary import notes
+    from measureflow.commands.train.certificate import certified
 
-    config, problem, mu, points = reopen(path)
-    trained = command(f"train {config.noun}")
-    assert isinstance(trained, AbstractTraining)
-    if not isinstance(problem.risk, AbstractRisk):
-        raise InputError("Several layers are not convex in their measure, so that no certificate is known; train one.")
-    try:
-        found = examine(problem.risk, mu, decay=config.decay, prove=words.prove, rounds=words.rounds)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    supposed = assumptions(problem.descent, points, found)
-    against = Report(tuple(trained.worth(worth(problem, mu))), notes("baselines"))
-    print_report(Console(), found.report + against, explain=words.explain)
+    found = certified(path, prove=words.prove, rounds=words.rounds)
+    print_report(Console(), found.report, explain=words.explain)
     say("\nWhat theorems suppose of this run:")
-    print_report(Console(), supposed.report)
-    return 0 if found.certificate.optimal else 1
+    print_report(Console(), found.assumptions)
+    return 0 if found.optimal else 1
 
 
 def _budget(path: str, words: BudgetOf) -> int:
     prepare_jax()
-    import json
-
     from rich.console import Console
 
-    from measureflow.commands.train.budget import config_of, figure, settled, stored
+    from measureflow.commands.train.budget import budget_of, config_of, written
 
     config, console = config_of(path), Console()
     picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")
     say(f"Comparing {config.optimiser} of up to {config.count} {config.noun} with the mean-field equation ...")
-    found = settled(config, repeats=words.repeats)
+    found = budget_of(config, repeats=words.repeats)
     print_report(console, found.report(words.error))
-    data = picture.with_suffix(".json")
-    try:
-        figure(found, config).savefig(picture)
-        data.write_text(json.dumps(stored(found, words.error), indent=1))
-    except OSError as error:
-        raise InputError(f"`out`: cannot write {str(picture)!r}: {error.strerror or error}.") from None
-    print_written(console, {"picture": picture, "data": data})
+    print_written(console, written(found, config, words.error, picture))
     return 0

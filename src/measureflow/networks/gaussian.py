@@ -20,8 +20,8 @@ from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.measures import GaussianMixture, Particles
 from measureflow.measures.cloud import as_key
 from measureflow.networks.covariances import AbstractCovariances, Full
-from measureflow.training import Neurons, ReLU
-from measureflow.training.activations import averaged
+from measureflow.training import Neurons
+from measureflow.training.activations import ReLU, averaged
 
 
 @final
@@ -48,7 +48,7 @@ class GaussianMixtureLayer(eqx.Module):
     - `weights`: masses of the components, equal by default. They are held: their gradient is zero.
     - `exact`: refuse an activation whose averages have no closed form.
 
-    >>> neurons = mf.training.Neurons(1, activation=mf.training.ReLU())
+    >>> neurons = mf.training.Neurons(1, activation=mf.training.activations.ReLU())
     >>> layer = mf.networks.GaussianMixtureLayer(neurons, [[1.0, 0.0]], np.eye(2)[None])
     >>> layer(jnp.array([2.0])).round(3).tolist()  # E[a] E[relu(2 w)] = 2 / sqrt(2 pi)
     [0.798]

@@ -7,6 +7,7 @@ are plain objects, never pyplot's, so drawing works without a display and leaves
 from matplotlib.figure import Figure as Figure
 
 from measureflow import signatures
+from measureflow.plotting.budgets import budget_figure as budget_figure
 from measureflow.plotting.compare import compare_figure as compare_figure
 from measureflow.plotting.compare import draw_distance as draw_distance
 from measureflow.plotting.compare import draw_overlay as draw_overlay
@@ -46,7 +47,6 @@ from measureflow.plotting.recorded import Recorded as Recorded
 from measureflow.plotting.recorded import draw_watched as draw_watched
 from measureflow.plotting.recorded import watched_figure as watched_figure
 from measureflow.plotting.run import run_figure as run_figure
-from measureflow.plotting.settling import settlement_figure as settlement_figure
 from measureflow.plotting.smoothing import Fading as Fading
 from measureflow.plotting.smoothing import smoothing_figure as smoothing_figure
 from measureflow.plotting.sweeps import Axis as Axis

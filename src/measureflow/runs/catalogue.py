@@ -20,8 +20,8 @@ COMMANDS = {
     ),
     "record": Entry(declared="measureflow.runs.command:Record"),
     "train": Entry("train attention heads as a measure flow, and certify what came out"),
-    "train heads": Entry(declared="measureflow.commands.train.heads:TrainHeads"),
-    "train neurons": Entry(declared="measureflow.commands.train.neurons:TrainNeurons"),
+    "train heads": Entry(declared="measureflow.commands.train:TrainHeads"),
+    "train neurons": Entry(declared="measureflow.commands.train:TrainNeurons"),
     "sweep": Entry("simulate or train over grids, lists and draws of settings; one table, one picture, nothing twice"),
     "interpolate": Entry(
         "map several measures to their targets by one schedule of weights; save it all, with the movie",

@@ -2,7 +2,7 @@
 
 A causal head with matrices `W_Q, W_K, W_V, W_O` adds `A x W_V W_O` to the positions of a sequence `x`, where `A` is the softmax
 of its scores over the past. Training asks two things of all heads at once: their weighted sum, and the gradient of each. There
-is a kernel for both in C++, one in Pallas, and one in XLA (`training.crowd`), which alone has derivatives.
+is a kernel for both in C++, one in Pallas, and one in XLA (`training.head_sums`), which alone has derivatives.
 """
 
 import abc

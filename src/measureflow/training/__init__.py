@@ -1,65 +1,49 @@
-"""Training as a measure in motion: heads and neurons are particles, the risk is an energy."""
+"""Training as a measure in motion: heads and neurons are particles, the risk is an energy.
+
+Here is what most users need: risks and their families, losses, optimisers, certificates, error budgets and data. The modules of
+this package hold the rest: `activations`, `bounds`, `chaos`, `convergence`, `free_energies`, `perturbation` and others.
+"""
 
 from measureflow import signatures
+from measureflow.training import activations as activations
+from measureflow.training import bounds as bounds
+from measureflow.training import chaos as chaos
+from measureflow.training import convergence as convergence
+from measureflow.training import curvature as curvature
 from measureflow.training import fixtures as fixtures
-from measureflow.training.activations import GELU as GELU
-from measureflow.training.activations import AbstractActivation as AbstractActivation
-from measureflow.training.activations import Cosine as Cosine
-from measureflow.training.activations import Erf as Erf
-from measureflow.training.activations import Exponential as Exponential
-from measureflow.training.activations import LeakyReLU as LeakyReLU
-from measureflow.training.activations import Probit as Probit
-from measureflow.training.activations import Quadrature as Quadrature
-from measureflow.training.activations import ReLU as ReLU
-from measureflow.training.activations import Sine as Sine
-from measureflow.training.activations import SquaredReLU as SquaredReLU
-from measureflow.training.attention import HeadRisk as HeadRisk
-from measureflow.training.bounds import Basin as Basin
-from measureflow.training.bounds import basin as basin
-from measureflow.training.bounds import domination as domination
-from measureflow.training.bounds import feature_bounds as feature_bounds
-from measureflow.training.bounds import tangent_kernel as tangent_kernel
+from measureflow.training import free_energies as free_energies
+from measureflow.training import perturbation as perturbation
+from measureflow.training import responses as responses
+from measureflow.training.assumptions import Assumptions as Assumptions
+from measureflow.training.assumptions import check_assumptions as check_assumptions
+from measureflow.training.budgets import ErrorBudget as ErrorBudget
+from measureflow.training.budgets import TrainingRule as TrainingRule
+from measureflow.training.budgets import error_budget as error_budget
 from measureflow.training.certificates import Certificate as Certificate
 from measureflow.training.certificates import certify as certify
 from measureflow.training.certificates import dissipation as dissipation
 from measureflow.training.certificates import duality_gap as duality_gap
-from measureflow.training.certificates import ridge_criterion as ridge_criterion
-from measureflow.training.certificates import violations as violations
-from measureflow.training.chaos import Budget as Budget
-from measureflow.training.chaos import bias_coefficient as bias_coefficient
-from measureflow.training.chaos import budget as budget
-from measureflow.training.chaos import empirical_error as empirical_error
-from measureflow.training.chaos import power_law as power_law
-from measureflow.training.chaos import sample_error as sample_error
-from measureflow.training.chaos import step_error as step_error
 from measureflow.training.data import Stream as Stream
 from measureflow.training.data import Text as Text
-from measureflow.training.deep import DeepHeadRisk as DeepHeadRisk
+from measureflow.training.deep_risk import DeepHeadRisk as DeepHeadRisk
+from measureflow.training.dynamics import AbstractOptimiser as AbstractOptimiser
+from measureflow.training.dynamics import AbstractTransformation as AbstractTransformation
 from measureflow.training.dynamics import Adam as Adam
-from measureflow.training.dynamics import Constant as Constant
 from measureflow.training.dynamics import Descent as Descent
 from measureflow.training.dynamics import HeavyBall as HeavyBall
-from measureflow.training.dynamics import InverseTime as InverseTime
 from measureflow.training.dynamics import StochasticDescent as StochasticDescent
-from measureflow.training.dynamics import extended as extended
 from measureflow.training.dynamics import langevin as langevin
-from measureflow.training.dynamics import marginal as marginal
 from measureflow.training.dynamics import sgd as sgd
-from measureflow.training.dynamics import step_limit as step_limit
-from measureflow.training.dynamics import stiffness as stiffness
-from measureflow.training.examining import Examination as Examination
-from measureflow.training.examining import examine as examine
+from measureflow.training.examination import Examination as Examination
+from measureflow.training.examination import examine as examine
 from measureflow.training.families import AbstractFamily as AbstractFamily
 from measureflow.training.features import FeatureRisk as FeatureRisk
 from measureflow.training.features import Plain as Plain
-from measureflow.training.heads import AbstractHeads as AbstractHeads
-from measureflow.training.heads import FullHeads as FullHeads
-from measureflow.training.heads import ScoreHeads as ScoreHeads
-from measureflow.training.heads import ValueHeads as ValueHeads
-from measureflow.training.longtime import balance_drift as balance_drift
-from measureflow.training.longtime import confinement as confinement
-from measureflow.training.longtime import divergence_gap as divergence_gap
-from measureflow.training.longtime import kl_exponent as kl_exponent
+from measureflow.training.head_families import AbstractHeads as AbstractHeads
+from measureflow.training.head_families import FullHeads as FullHeads
+from measureflow.training.head_families import ScoreHeads as ScoreHeads
+from measureflow.training.head_families import ValueHeads as ValueHeads
+from measureflow.training.head_risk import HeadRisk as HeadRisk
 from measureflow.training.losses import AbstractLoss as AbstractLoss
 from measureflow.training.losses import CrossEntropy as CrossEntropy
 from measureflow.training.losses import Logistic as Logistic
@@ -68,23 +52,12 @@ from measureflow.training.neurons import NeuronRisk as NeuronRisk
 from measureflow.training.neurons import Neurons as Neurons
 from measureflow.training.optimum import Optimum as Optimum
 from measureflow.training.optimum import frank_wolfe as frank_wolfe
-from measureflow.training.perturbation import critical_decay as critical_decay
-from measureflow.training.perturbation import monotonicity as monotonicity
-from measureflow.training.perturbation import observed_rate as observed_rate
-from measureflow.training.perturbation import rest_point as rest_point
 from measureflow.training.perturbation import stability as stability
-from measureflow.training.responses import Response as Response
+from measureflow.training.profiles import Constant as Constant
+from measureflow.training.profiles import InverseTime as InverseTime
 from measureflow.training.responses import best_response as best_response
 from measureflow.training.risk import AbstractObjective as AbstractObjective
 from measureflow.training.risk import AbstractRisk as AbstractRisk
-from measureflow.training.risk import Baselines as Baselines
 from measureflow.training.risk import Ridge as Ridge
-from measureflow.training.settling import Practice as Practice
-from measureflow.training.settling import Settlement as Settlement
-from measureflow.training.settling import settle as settle
-from measureflow.training.supposing import Assumptions as Assumptions
-from measureflow.training.supposing import assumptions as assumptions
-from measureflow.training.thermal import free_energy as free_energy
-from measureflow.training.thermal import self_consistency as self_consistency
 
 signatures.shorten(globals())

@@ -74,7 +74,7 @@ def _density(r: Values) -> Values:
 class ReLU(AbstractActivation):
     """The positive part: `A = m Phi(r) + s phi(r)` and `A_1 = Phi(r)` with `r = m/s`.
 
-    >>> relu = mf.training.ReLU()
+    >>> relu = mf.training.activations.ReLU()
     >>> round(float(relu.average(jnp.array(0.0), jnp.array(2 * np.pi))), 3)  # half the mean of |Z|
     1.0
     """

@@ -154,7 +154,7 @@ def _sampled(field: Descent, mu: Particles, times, step, keys, batch: int) -> Er
     return means._replace(heads=jnp.sqrt(means.heads))
 
 
-class Budget(NamedTuple):
+class ErrorLaw(NamedTuple):
     """The error of training as a function of heads, step and batch: `a N^{-1/2} + b eps + c sqrt(eps / batch)`."""
 
     empirical: float
@@ -177,14 +177,14 @@ class Budget(NamedTuple):
         return int(np.ceil((self.empirical / share) ** 2)), min(steps)
 
 
-def budget(heads: dict[int, float], steps: dict[float, float], samples: dict[float, float]) -> Budget:
+def error_law(heads: dict[int, float], steps: dict[float, float], samples: dict[float, float]) -> ErrorLaw:
     """The constants of the three laws, from measured errors by number of heads and by step, with the exponents of theory."""
 
     def constant(measured, exponent):
         x, y = (np.log(np.array(list(side), float)) for side in (measured.keys(), measured.values()))
         return float(np.exp(np.mean(y - exponent * x)))
 
-    return Budget(constant(heads, -0.5), constant(steps, 1.0), constant(samples, 0.5))
+    return ErrorLaw(constant(heads, -0.5), constant(steps, 1.0), constant(samples, 0.5))
 
 
 def bias_coefficient(risk: AbstractRisk, mu: Particles) -> Float[Array, ""]:

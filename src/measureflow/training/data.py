@@ -19,9 +19,9 @@ from measureflow import checks
 from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
-from measureflow.training import crowd
-from measureflow.training.attention import HeadRisk
-from measureflow.training.heads import AbstractHeads
+from measureflow.training import head_sums
+from measureflow.training.head_families import AbstractHeads
+from measureflow.training.head_risk import HeadRisk
 from measureflow.training.losses import entropy
 from measureflow.training.risk import Baselines
 
@@ -131,7 +131,7 @@ class Text(eqx.Module):
 
     def logits(self, mu: Particles, window: Int[Array, " T"]) -> Float[Array, "T V"]:
         """What heads predict at each position of a window."""
-        mixed = crowd.total(self.heads, mu.points, mu.weights, self.embed(window[None]).astype(mu.points.dtype))
+        mixed = head_sums.total(self.heads, mu.points, mu.weights, self.embed(window[None]).astype(mu.points.dtype))
         return mixed[0] @ self.unembedding.astype(mixed.dtype)
 
     def _windows(self, codes: Int[Array, " n"], count: int | None) -> HeadRisk:

@@ -1,20 +1,21 @@
-"""How heads move in training: gradient flow, stochastic descent, momentum and Adam, all as fields of the library.
+"""How particles move in training: gradient flow, descent on samples, momentum and Adam, all as fields of the library.
 
 In physical time `t = k eps` the descent `theta <- theta - 2 eps xi(t) grad Psi(theta; mu)` is the Euler method of the
 field `Descent`, and one-sample descent that of `StochasticDescent`, whose sample depends on the step alone: so `evolve`,
-legs and run folders work for training, and a run resumes to the same bits. Momentum and Adam move heads together with
-their velocities or averages, as points of a larger space (`extended`).
+legs and run folders work for training, and a run resumes to the same bits.
+
+An optimiser (`AbstractOptimiser`) is a field that moves particles along a descent. Momentum and Adam remember a velocity or
+averages of each particle: these are further coordinates, so that such optimisers move points of a larger space.
 """
 
 import abc
-from typing import Protocol, final, runtime_checkable
+from typing import ClassVar, Protocol, final, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Real
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from measureflow import checks
 from measureflow.annotations import Number, RandomKey
@@ -25,115 +26,64 @@ from measureflow.measures import AbstractMeasure, Gaussian, Particles
 from measureflow.measures.cloud import as_key
 from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
+from measureflow.training.curvature import stiffness
+from measureflow.training.profiles import AbstractProfile, Constant
 
 FACTOR = 2.0
 """The factor in front of the gradient, a convention of the mean-field literature."""
 
 
-class AbstractProfile(eqx.Module):
-    """A learning-rate profile over physical time."""
+class AbstractOptimiser(AbstractField):
+    """A field that trains: it moves particles, and what it remembers of each of them, along the descent of an energy.
 
-    @abc.abstractmethod
-    def __call__(self, t: Number) -> Float[Array, ""]:
-        """The rate at a time."""
+    `vectors` is the number of vectors that a particle holds: its parameters and, for instance, a velocity. They lie one after
+    the other in the coordinates of a point.
+    """
 
-    @abc.abstractmethod
-    def elapsed(self, t: Real[ArrayLike, "*s"]) -> Float[Array, "*s"]:
-        """The training time that has passed: the integral of the rate from zero."""
+    vectors: ClassVar[int] = 1
 
     @property
     @abc.abstractmethod
-    def largest(self) -> float:
-        """The largest rate."""
+    def descent(self) -> "Descent":
+        """The descent along which particles move."""
 
-    @property
     @abc.abstractmethod
-    def least(self) -> float:
-        """What the rate never goes below."""
+    def along(self, descent: AbstractField) -> AbstractField:
+        """The same optimiser along another descent, such as one on samples."""
 
-    @property
-    @abc.abstractmethod
-    def lipschitz(self) -> float:
-        """How fast the rate can change."""
+    def step_limit(self, mu: Particles, t: float = 0.0) -> float:
+        """The longest stable step of the Euler method at a measure; infinite unless an optimiser knows one."""
+        return float("inf")
 
-    @property
-    @abc.abstractmethod
-    def diverges(self) -> bool:
-        """Whether training time goes on for ever."""
+    def check_step(self, mu: Particles, step: float, t: float = 0.0) -> None:
+        """Refuse a step beyond the stability limit of the explicit method."""
+        limit = self.step_limit(mu, t)
+        if step > limit:
+            raise ValueError(
+                f"`step` {step:.4g} is beyond the stability limit {limit:.4g} of explicit descent at t = {t:.4g}; "
+                "take a shorter step, or integrate the flow with `Adaptive()`."
+            )
+
+    def start(self, mu: Particles) -> Particles:
+        """Particles with all vectors that the optimiser needs; those beyond the parameters are zero."""
+        n, d = mu.points.shape
+        if self.vectors == 1:
+            return mu
+        points = jnp.concatenate([mu.points, jnp.zeros((n, (self.vectors - 1) * d), mu.points.dtype)], axis=-1)
+        return eqx.tree_at(lambda m: (m.space, m.points), mu, (Euclidean(self.vectors * d), points))
+
+    def particles(self, mu: AbstractMeasure) -> Particles:
+        """The law of the parameters alone, from one of particles with all their vectors."""
+        if not isinstance(mu, Particles):
+            raise ValueError(f"Optimisers move particles; got {type(mu).__name__}.")
+        if self.vectors == 1:
+            return mu
+        d = mu.points.shape[-1] // self.vectors
+        return eqx.tree_at(lambda m: (m.space, m.points), mu, (Euclidean(d), mu.points[..., :d]))
 
 
 @final
-class Constant(AbstractProfile):
-    """The same rate for ever."""
-
-    level: Float[Array, ""] = eqx.field(converter=checks.floating, default=1.0)
-
-    def __call__(self, t: Number) -> Float[Array, ""]:
-        """The level."""
-        return self.level
-
-    def elapsed(self, t: Real[ArrayLike, "*s"]) -> Float[Array, "*s"]:
-        """The level times the time."""
-        return self.level * jnp.asarray(t, self.level.dtype)
-
-    @property
-    def largest(self) -> float:
-        """The level."""
-        return float(self.level)
-
-    @property
-    def least(self) -> float:
-        """The level."""
-        return float(self.level)
-
-    @property
-    def lipschitz(self) -> float:
-        """It never changes."""
-        return 0.0
-
-    @property
-    def diverges(self) -> bool:
-        """Unless the level is zero."""
-        return float(self.level) > 0
-
-
-@final
-class InverseTime(AbstractProfile):
-    """A rate that falls like the inverse of time: `1 / (1 + t / scale)`, whose integral still diverges."""
-
-    scale: Float[Array, ""] = eqx.field(converter=checks.floating, default=2.0)
-
-    def __call__(self, t: Number) -> Float[Array, ""]:
-        """One at the start, a half at the scale."""
-        return 1 / (1 + jnp.asarray(t, self.scale.dtype) / self.scale)
-
-    def elapsed(self, t: Real[ArrayLike, "*s"]) -> Float[Array, "*s"]:
-        """The logarithm `scale log(1 + t / scale)`."""
-        return self.scale * jnp.log1p(jnp.asarray(t, self.scale.dtype) / self.scale)
-
-    @property
-    def largest(self) -> float:
-        """One, at the start."""
-        return 1.0
-
-    @property
-    def least(self) -> float:
-        """Nothing, in the end."""
-        return 0.0
-
-    @property
-    def lipschitz(self) -> float:
-        """Its slope at the start."""
-        return 1 / float(self.scale)
-
-    @property
-    def diverges(self) -> bool:
-        """Like a logarithm."""
-        return True
-
-
-@final
-class Descent(AbstractField):
+class Descent(AbstractOptimiser):
     """Training by gradient flow: `v = -2 xi(t) grad Psi(theta; mu)`, the characteristics of the mean-field equation."""
 
     energy: AbstractEnergy
@@ -148,10 +98,27 @@ class Descent(AbstractField):
         """Those of the gradient flow, times the factor and the rate."""
         return (self.speed(t).astype(part.mean.dtype) * GradientFlow(self.energy)).project(t, part, mu)
 
+    @property
+    def descent(self) -> "Descent":
+        """The field itself."""
+        return self
+
+    def along(self, descent: AbstractField) -> AbstractField:
+        """The other descent itself, since nothing is remembered."""
+        return descent
+
     def speed(self, t: Number) -> Float[Array, ""]:
         """The factor in front of the gradient at a time."""
         rate = self.profile(t)
         return self.factor.astype(rate.dtype) * rate
+
+    def curvature(self, mu: Particles, t: float) -> float:
+        """The largest curvature of what particles descend, `2 xi(t) lambda`."""
+        return max(float(self.speed(t)) * stiffness(self.energy, mu), float(np.finfo(float).tiny))
+
+    def step_limit(self, mu: Particles, t: float = 0.0) -> float:
+        """Two over the largest curvature."""
+        return 2 / self.curvature(mu, t)
 
 
 @runtime_checkable
@@ -200,69 +167,95 @@ class StochasticDescent(AbstractField):
         return risk if self.penalty is None else risk + self.penalty
 
 
-@final
-class HeavyBall(AbstractField):
-    """Momentum: heads with velocities, `theta' = v`, `v' = -friction v + f(theta)`, for a field `f` of heads.
+class AbstractTransformation(AbstractOptimiser):
+    """An optimiser that transforms a descent, and may remember further vectors of each particle: `rates` is its formula.
 
-    It moves measures made by `extended(mu, 1)`. The risk plus `∫ |v|^2 dmu / (2 speed)` falls at the rate of the friction.
+    A class of one's own has the descent as its first field, `field: AbstractField`, and says how many `vectors` there are.
     """
 
+    field: eqx.AbstractVar[AbstractField]
+
+    @abc.abstractmethod
+    def rates(self, g: Float[Array, "m d"], *vectors: Float[Array, "m d"]) -> tuple[Float[Array, "m d"], ...]:
+        """The rates of change of the parameters and of each further vector, given the descent `g` and all of them."""
+
+    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+        """The rates of all vectors of a batch of particles."""
+        vectors = jnp.split(xs, self.vectors, axis=-1)
+        return jnp.concatenate(self.rates(self.field(t, vectors[0], self.particles(mu)), *vectors), axis=-1)
+
+    @property
+    def descent(self) -> Descent:
+        """The descent within."""
+        if not isinstance(self.field, Descent):
+            raise TypeError(f"`field` must be a `Descent`, whose energy is known; got {type(self.field).__name__}.")
+        return self.field
+
+    def along(self, descent: AbstractField) -> AbstractField:
+        """The same with another descent within."""
+        return eqx.tree_at(lambda optimiser: optimiser.field, self, descent)
+
+
+@final
+class HeavyBall(AbstractTransformation):
+    """Momentum: particles with velocities, `theta' = v`, `v' = g - friction v`, for a descent `g`.
+
+    The risk plus `∫ |v|^2 dmu / (2 speed)` falls at the rate of the friction.
+    """
+
+    vectors: ClassVar[int] = 2
     field: AbstractField
     friction: Float[Array, ""] = eqx.field(converter=checks.floating)
 
-    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
+    def rates(self, g: Float[Array, "m d"], *vectors: Float[Array, "m d"]) -> tuple[Float[Array, "m d"], ...]:
         """The velocities, and what changes them."""
-        theta, v = jnp.split(xs, 2, axis=-1)
-        force = self.field(t, theta, marginal(mu, 2))
-        return jnp.concatenate([v, force - self.friction.astype(v.dtype) * v], axis=-1)
+        _, v = vectors
+        return v, g - self.friction.astype(v.dtype) * v
+
+    def step_limit(self, mu: Particles, t: float = 0.0) -> float:
+        """From the modes `z^2 + friction z + k`, with the largest curvature `k`.
+
+        The limit is `friction / k` where they oscillate, and `2 / |z|` for the faster one where they do not.
+        """
+        k, half = self.descent.curvature(self.particles(mu), t), float(self.friction) / 2
+        return 2 * half / k if half**2 < k else 2 / (half + (half**2 - k) ** 0.5)
 
 
 @final
-class Adam(AbstractField):
+class Adam(AbstractTransformation):
     """Adam in continuous time: averages `m' = (g - m) / memory`, `s' = (g^2 - s) / memory_squares`, and the motion
-    `theta' = m / (sqrt(s) + epsilon)`, for the descent `g` of heads.
+    `theta' = m / (sqrt(s) + epsilon)`, for a descent `g`.
 
-    It moves measures made by `extended(mu, 2)`. The gradient is that of the mean-field risk, `N` times the one of a head, so
-    that `epsilon` means the same for every number of heads. Averages start from zero without a correction of their bias.
+    The gradient is that of the mean-field risk, `N` times the one of a particle, so that `epsilon` means the same for every
+    number of particles. Averages start from zero without a correction of their bias.
     """
 
+    vectors: ClassVar[int] = 3
     field: AbstractField
     memory: Float[Array, ""] = eqx.field(converter=checks.floating)
     memory_squares: Float[Array, ""] = eqx.field(converter=checks.floating)
     epsilon: Float[Array, ""] = eqx.field(converter=checks.floating, default=1e-8)
 
-    def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
-        """The motion of heads and of both averages."""
-        theta, m, s = jnp.split(xs, 3, axis=-1)
-        g = self.field(t, theta, marginal(mu, 3))
+    @classmethod
+    def over(cls, field: AbstractField, memory: float) -> "Adam":
+        """Gradients are averaged over a time, and their squares over ten times that."""
+        return cls(field, memory, 10 * memory)
+
+    def rates(self, g: Float[Array, "m d"], *vectors: Float[Array, "m d"]) -> tuple[Float[Array, "m d"], ...]:
+        """The motion of particles and of both averages."""
+        _, m, s = vectors
         tau, tau2, e = (c.astype(g.dtype) for c in (self.memory, self.memory_squares, self.epsilon))
         # Squares are averaged by exact arithmetic but may round below zero.
-        return jnp.concatenate([m / (jnp.sqrt(jnp.maximum(s, 0.0)) + e), (g - m) / tau, (g**2 - s) / tau2], axis=-1)
+        return m / (jnp.sqrt(jnp.maximum(s, 0.0)) + e), (g - m) / tau, (g**2 - s) / tau2
 
 
-def extended(mu: Particles, extra: int) -> Particles:
-    """Heads with `extra` more vectors each, zero at the start."""
-    n, d = mu.points.shape
-    points = jnp.concatenate([mu.points, jnp.zeros((n, extra * d), mu.points.dtype)], axis=-1)
-    space = Euclidean((1 + extra) * d)
-    return eqx.tree_at(lambda m: (m.space, m.points), mu, (space, points))
-
-
-def marginal(mu: AbstractMeasure, parts: int) -> Particles:
-    """The law of the heads alone, from one of heads with further vectors."""
-    if not isinstance(mu, Particles):
-        raise ValueError(f"Momentum and Adam move particles; got {type(mu).__name__}.")
-    d = mu.points.shape[-1] // parts
-    return eqx.tree_at(lambda m: (m.space, m.points), mu, (Euclidean(d), mu.points[..., :d]))
-
-
-def langevin(inverse_temperature: Number, level: Number = 1.0) -> Langevin:
-    """The noise of mean-field Langevin training, `sqrt(4 xi / beta) dW`, for a constant profile at a level.
+def langevin(beta: Number, level: Number = 1.0) -> Langevin:
+    """The noise of mean-field Langevin training at an inverse temperature, `sqrt(4 xi / beta) dW`, for a constant profile.
 
     The law then descends the free energy `R + Ent / beta`.
     """
-    checks.positive("inverse_temperature", inverse_temperature)
-    return Langevin(FACTOR * checks.floating(level) / checks.floating(inverse_temperature))
+    checks.positive("beta", beta)
+    return Langevin(FACTOR * checks.floating(level) / checks.floating(beta))
 
 
 def sgd(
@@ -287,87 +280,9 @@ def sgd(
     profile = Constant() if profile is None else profile
     field = StochasticDescent(source, key, step, batch, profile, penalty)
     if isinstance(source, AbstractEnergy):
-        check_step(Descent(source if penalty is None else source + penalty, profile), mu, step)
+        Descent(source if penalty is None else source + penalty, profile).check_step(mu, step)
     times = np.arange(0, steps + 1, every) * float(field.step)
     return evolve(field, mu, times, Euler(field.step))
-
-
-def check_step(field: Descent | HeavyBall, mu: Particles, step: float, t: float = 0.0) -> None:
-    """Refuse a step beyond the stability limit of the explicit method."""
-    limit = step_limit(field, mu, t)
-    if step > limit:
-        raise ValueError(
-            f"`step` {step:.4g} is beyond the stability limit {limit:.4g} of explicit descent at t = {t:.4g}; "
-            "take a shorter step, or integrate the flow with `Adaptive()`."
-        )
-
-
-def step_limit(field: Descent | HeavyBall, mu: Particles, t: float = 0.0) -> float:
-    """The longest stable step of the Euler method, from the largest curvature `k = 2 xi lambda` of the risk of the heads.
-
-    `2/k` for descent. With friction `g` the modes are the roots of `z^2 + g z + k`: the limit is `g/k` where they oscillate,
-    and `2/|z|` for the faster one where they do not.
-    """
-    if isinstance(field, Descent):
-        return 2 / _curvature(field, mu, t)
-    if not isinstance(field.field, Descent):
-        raise TypeError(f"`field` must have a descent of known curvature; got {type(field.field).__name__}.")
-    k, half = _curvature(field.field, marginal(mu, 2), t), float(field.friction) / 2
-    return 2 * half / k if half**2 < k else 2 / (half + (half**2 - k) ** 0.5)
-
-
-def _curvature(field: Descent, mu: Particles, t: float) -> float:
-    return max(float(field.speed(t)) * stiffness(field.energy, mu), float(np.finfo(float).tiny))
-
-
-def stiffness(energy: AbstractEnergy, mu: Particles, iterations: int = 30) -> float:
-    """The largest eigenvalue of the Hessian of `N R_N`, by Lanczos with Hessian-vector products.
-
-    For weights `w_i` it is that of `h -> d/ds grad Psi(theta_i + s h_i; mu_s)`, self-adjoint in the weighted product.
-    """
-    return float(_stiffness(energy, mu, iterations))
-
-
-@eqx.filter_jit
-def _stiffness(energy: AbstractEnergy, mu: Particles, iterations: int) -> Float[Array, ""]:
-    root = jnp.sqrt(mu.weights)[:, None]
-
-    def descent(points):
-        return -GradientFlow(energy)(0.0, points, eqx.tree_at(lambda m: m.points, mu, points))
-
-    def curvature(h):
-        return root * jax.jvp(descent, (mu.points,), (h / root,))[1]
-
-    start = jax.random.normal(jax.random.key(0), mu.points.shape, mu.points.dtype)
-    alphas, betas = lanczos(curvature, start, min(iterations, mu.points.size))
-    return jnp.linalg.eigvalsh(jnp.diag(alphas) + jnp.diag(betas, 1) + jnp.diag(betas, -1))[-1]
-
-
-def lanczos(operator, start: Float[Array, "*s"], iterations: int) -> tuple[Float[Array, " k"], Float[Array, " l"]]:
-    """The tridiagonal matrix of a symmetric operator in a Krylov space, with full reorthogonalisation."""
-    tiny = jnp.finfo(start.dtype).eps
-
-    def step(carry, k):
-        basis, q, q_old, beta = carry
-        basis = basis.at[k].set(q.ravel())
-        w = operator(q) - beta * q_old
-        alpha = jnp.vdot(q, w)
-        w = (w - alpha * q).ravel()
-        for _ in range(2):  # twice is enough
-            w = w - basis.T @ (basis @ w)
-        length = jnp.linalg.norm(w)
-        # An invariant space is reached: the rest of the matrix is zero and adds no eigenvalue above the largest.
-        new = jnp.where(length > 100 * tiny * jnp.abs(alpha), w / jnp.where(length > 0, length, 1.0), 0.0)
-        return (basis, new.reshape(q.shape), q, jnp.where(length > 100 * tiny * jnp.abs(alpha), length, 0.0)), (
-            alpha,
-            length,
-        )
-
-    q = start / jnp.linalg.norm(start.ravel())
-    basis = jnp.zeros((iterations, start.size), start.dtype)
-    carry = (basis, q, jnp.zeros_like(q), jnp.zeros((), start.dtype))
-    _, (alphas, betas) = jax.lax.scan(step, carry, jnp.arange(iterations))
-    return alphas, betas[:-1]
 
 
 keep_all(globals())

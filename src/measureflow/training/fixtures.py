@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow.precision import keep_all
-from measureflow.training.attention import HeadRisk
-from measureflow.training.heads import AbstractHeads, FullHeads, ScoreHeads
+from measureflow.training.head_families import AbstractHeads, FullHeads, ScoreHeads
+from measureflow.training.head_risk import HeadRisk
 
 
 def f1(reduction="sum") -> HeadRisk:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.optimize import minimize
 from scipy.special import xlogy
 
 from measureflow import checks
@@ -16,49 +17,77 @@ from measureflow.precision import keep_all
 
 
 class AbstractLoss(eqx.Module):
-    """A convex function of a prediction, with what certificates need of it; the last axis is that of the prediction."""
+    """A convex function of a prediction, with what certificates need of it; the last axis is that of the prediction.
+
+    A loss of one's own needs the function itself and the bound of its Hessian. Unless it says otherwise its targets are numbers,
+    its derivatives are found by differentiation, and its least value is zero.
+    """
 
     @abc.abstractmethod
     def __call__(self, z: Float[Array, "*s V"], y: Float[Array, "*s V"]) -> Float[Array, "*s"]:
         """The loss of predictions."""
-
-    @abc.abstractmethod
-    def residual(self, z: Float[Array, "*s V"], y: Float[Array, "*s V"]) -> Float[Array, "*s V"]:
-        """Its gradient in the prediction."""
-
-    @abc.abstractmethod
-    def curved(self, z: Float[Array, "*s V"], y: Float[Array, "*s V"], v: Float[Array, "*s V"]) -> Float[Array, "*s V"]:
-        """Its Hessian in the prediction, applied to a direction."""
-
-    @abc.abstractmethod
-    def floor(self, y: Float[Array, "*s V"]) -> Float[Array, "*s"]:
-        """The least loss that any prediction has."""
 
     @property
     @abc.abstractmethod
     def smoothness(self) -> float:
         """A bound of its Hessian, with which the theory counts."""
 
-    @abc.abstractmethod
+    def residual(self, z: Float[Array, "*s V"], y: Float[Array, "*s V"]) -> Float[Array, "*s V"]:
+        """Its gradient in the prediction."""
+        return jax.grad(lambda z: jnp.sum(self(z, y)))(z)
+
+    def curved(self, z: Float[Array, "*s V"], y: Float[Array, "*s V"], v: Float[Array, "*s V"]) -> Float[Array, "*s V"]:
+        """Its Hessian in the prediction, applied to a direction."""
+        return jax.jvp(lambda z: self.residual(z, y), (z,), (v,))[1]
+
+    def floor(self, y: Float[Array, "*s V"]) -> Float[Array, "*s"]:
+        """The least loss that any prediction has: zero, unless a loss says otherwise."""
+        return jnp.zeros(y.shape[:-1], y.dtype)
+
     def divergence(self, z: Float[Array, "*s V"], at: Float[Array, "*s V"]) -> Float[Array, "*s"]:
         """How far predictions exceed the tangent at others: the excess loss where those are optimal, with all its digits."""
+        raise ValueError(f"`{type(self).__name__}` has no divergence that does not depend on its targets.")
 
-    @abc.abstractmethod
     def constant(self, y: Float[np.ndarray, "s V"], shares: Float[np.ndarray, " s"]) -> float:
-        """The least loss of one prediction for all data."""
+        """The least loss of one prediction for all data; found by descent unless a loss knows it."""
+        mean = shares @ y / shares.sum()
+        total = jax.jit(lambda z: jnp.sum(shares * self(jnp.broadcast_to(z, y.shape), jnp.asarray(y))))
+        return float(minimize(total, mean, jac=jax.jit(jax.grad(total)), method="BFGS").fun)
 
     @property
-    @abc.abstractmethod
     def quality(self) -> str:
         """What `judged` measures, in words."""
+        return "loss saved"
 
-    @abc.abstractmethod
     def judged(self, z: Float[Array, "s V"], y: Float[Array, "s V"], shares: Float[Array, " s"]) -> Float[Array, ""]:
-        """How good predictions are, at most one: the share of hits, or of the variance that they explain."""
+        """How good predictions are, at most one: the share of hits, of the variance they explain, or of the loss of zeros."""
+        return 1 - shares @ self(z, y) / (shares @ self(jnp.zeros_like(z), y))
 
-    @abc.abstractmethod
+    @property
+    def standardised(self) -> bool:
+        """Whether targets are numbers that may be shifted and scaled."""
+        return True
+
+    def coded(self, labels: np.ndarray) -> tuple[np.ndarray, int]:
+        """The labels of a table of data as `targets` takes them, and how many outputs predict them."""
+        if not np.issubdtype(labels.dtype, np.number):
+            raise ValueError(f"has words such as {str(labels[0])!r}, where numbers are needed")
+        return labels.astype(float), 1 if labels.ndim == 1 else labels.shape[1]
+
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
-        """Targets from what a user gives as labels, for data of a shape and predictions of so many numbers."""
+        """Targets from what a user gives as labels, for data of a shape and predictions of so many numbers.
+
+        Unless a loss says otherwise they are numbers; one for each datum may leave out the last axis.
+        """
+        found = checks.floating(labels).astype(dtype)
+        found = found[..., None] if outputs == 1 and found.ndim == len(shape) else found
+        checks.shaped("labels", found, (*shape, outputs), "There is one number for each output of each datum.")
+        checks.finite("labels", found)
+        return found
+
+    def described(self, outputs: int) -> str:
+        """What is predicted, in words."""
+        return "a number" if outputs == 1 else f"{outputs} numbers"
 
 
 @final
@@ -108,6 +137,24 @@ class CrossEntropy(AbstractLoss):
         """The share of data whose most likely class is the most likely target."""
         return jnp.sum(shares, where=jnp.argmax(z, -1) == jnp.argmax(y, -1)) / jnp.sum(shares)
 
+    @property
+    def standardised(self) -> bool:
+        """Classes are no numbers."""
+        return False
+
+    def coded(self, labels: np.ndarray) -> tuple[np.ndarray, int]:
+        """The place of each label among the classes in order, and how many there are."""
+        classes, codes = coded_classes(labels)
+        if not 2 <= len(classes) <= len(labels) // 2:
+            raise ValueError(
+                f"has {len(classes)} different labels in {len(labels)} rows: no classes. Use `--loss square` for numbers"
+            )
+        return codes, len(classes)
+
+    def described(self, outputs: int) -> str:
+        """So many classes."""
+        return f"{outputs} classes"
+
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
         """One-hot vectors of integers, or the laws themselves."""
         labels = jnp.asarray(labels)
@@ -141,10 +188,6 @@ class Square(AbstractLoss):
         """Twice the direction."""
         return 2 * v
 
-    def floor(self, y: Float[Array, "*s V"]) -> Float[Array, "*s"]:
-        """Zero."""
-        return jnp.zeros(y.shape[:-1], y.dtype)
-
     @property
     def smoothness(self) -> float:
         """Two."""
@@ -168,14 +211,6 @@ class Square(AbstractLoss):
         """One minus the loss over the variance of the targets."""
         mean = shares @ y / jnp.sum(shares)
         return 1 - shares @ self(z, y) / (shares @ jnp.sum((y - mean[None]) ** 2, -1))
-
-    def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
-        """The numbers themselves; one for each datum may leave out the last axis."""
-        found = checks.floating(labels).astype(dtype)
-        found = found[..., None] if outputs == 1 and found.ndim == len(shape) else found
-        checks.shaped("labels", found, (*shape, outputs), "There is one number for each output of each datum.")
-        checks.finite("labels", found)
-        return found
 
 
 @final
@@ -221,6 +256,22 @@ class Logistic(AbstractLoss):
         """The share of data whose prediction has the sign of the label."""
         return jnp.sum(shares, where=(z * y)[..., 0] > 0) / jnp.sum(shares)
 
+    @property
+    def standardised(self) -> bool:
+        """Classes are no numbers."""
+        return False
+
+    def coded(self, labels: np.ndarray) -> tuple[np.ndarray, int]:
+        """The sign 1 for the second of two classes, in the order of their names."""
+        classes, codes = coded_classes(labels)
+        if len(classes) != 2:
+            raise ValueError(f"has {len(classes)} classes, where two are needed. Use cross-entropy")
+        return np.where(codes == 1, 1.0, -1.0), 1
+
+    def described(self, outputs: int) -> str:
+        """Two classes."""
+        return "two classes"
+
     def targets(self, labels: Numbers, shape: tuple[int, ...], outputs: int, dtype) -> Float[Array, "*s V"]:
         """The signs."""
         if outputs != 1:
@@ -231,6 +282,12 @@ class Logistic(AbstractLoss):
             wrong = np.asarray(found)[~np.isin(np.asarray(found), [-1, 1])]
             raise ValueError(f"`labels` of the logistic loss are -1 or 1; got {wrong[0]:g}.")
         return found[..., None]
+
+
+def coded_classes(labels: np.ndarray) -> tuple[list, np.ndarray]:
+    """The classes among labels in order, and the place of each label among them; several columns have none."""
+    classes = [] if labels.ndim > 1 else sorted(set(labels.tolist()))
+    return classes, np.searchsorted(classes, labels)
 
 
 def entropy(counts: np.ndarray) -> float:

@@ -17,7 +17,7 @@ from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Gaussian, GaussianMixture, Particles
-from measureflow.training import chords, hidden
+from measureflow.training import neuron_landscape, neuron_sums
 from measureflow.training.activations import LeakyReLU, ReLU, averaged
 from measureflow.training.families import AbstractFamily, ByBlock, Theta
 from measureflow.training.landscape import PARAMETERS, AbstractLandscape
@@ -186,12 +186,12 @@ class NeuronRisk(AbstractRisk):
         """The network: `f(x) = ∫ phi dmu`."""
         inputs = self.inputs.astype(precision(mu))
         if isinstance(mu, Particles):
-            return hidden.total(self.neurons, mu.points, mu.weights, inputs)
+            return neuron_sums.total(self.neurons, mu.points, mu.weights, inputs)
         if isinstance(mu, GaussianMixture):
             each = lambda x: jax.vmap(lambda part: self._averaged(part, x))(mu.parts)  # noqa: E731
-            return hidden.by_data(lambda x: each(x).sum(0), inputs, mu.means.size)
+            return neuron_sums.by_data(lambda x: each(x).sum(0), inputs, mu.means.size)
         if isinstance(mu, Gaussian):
-            return hidden.by_data(lambda x: self._averaged(mu, x), inputs, mu.mean.size)
+            return neuron_sums.by_data(lambda x: self._averaged(mu, x), inputs, mu.mean.size)
         raise TypeError(f"Neurons are `Particles`, a `Gaussian` or a `GaussianMixture`; got {type(mu).__name__}.")
 
     def _averaged(self, mu: Gaussian, inputs: Float[Array, "S d"]) -> Float[Array, "S V"]:
@@ -203,7 +203,7 @@ class NeuronRisk(AbstractRisk):
 
     def against(self, cotangents: Float[Array, "S V"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
         """The pairing of what neurons predict with given cotangents: `sum_s <a, c_s> s(<w, x_s> + b)`."""
-        return hidden.pairing(self.neurons, xs, self.inputs.astype(xs.dtype), cotangents)
+        return neuron_sums.pairing(self.neurons, xs, self.inputs.astype(xs.dtype), cotangents)
 
     def best_output(self, cotangents: Float[Array, "S V"], radii: ByBlock, decay: ByBlock, theta: Theta) -> Theta:
         """The output `-rho g / |g|` against what it multiplies, or as long as weight decay lets it."""
@@ -223,12 +223,12 @@ class NeuronRisk(AbstractRisk):
         """The inputs of neurons, if they are few and lines are known around the activation."""
         names = [name for name in self.neurons.shapes if name != "output"]
         count = self.neurons.dim + self.neurons.bias
-        if not radii or count > PARAMETERS or not chords.known(self.neurons.activation):
+        if not radii or count > PARAMETERS or not neuron_landscape.known(self.neurons.activation):
             return None
         inputs = self.inputs.astype(cotangents.dtype)
         inputs = jnp.concatenate([inputs, jnp.ones((len(inputs), count - self.neurons.dim), inputs.dtype)], 1)
         member = np.repeat(np.eye(len(names)), [self.neurons.dim, 1][: len(names)], axis=1)
-        return chords.NeuronLandscape(
+        return neuron_landscape.NeuronLandscape(
             member=jnp.asarray(member, inputs.dtype),
             radii=jnp.stack([radii[name].astype(inputs.dtype) for name in names]),
             inputs=inputs,

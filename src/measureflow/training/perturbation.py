@@ -26,7 +26,8 @@ from measureflow.measures.cloud import as_key
 from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
 from measureflow.training.certificates import ridge_criterion
-from measureflow.training.dynamics import Descent, lanczos
+from measureflow.training.curvature import lanczos
+from measureflow.training.dynamics import Descent
 from measureflow.training.families import AbstractFamily, Theta
 from measureflow.training.glossary import notes
 from measureflow.training.risk import AbstractRisk

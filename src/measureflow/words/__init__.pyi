@@ -1,5 +1,6 @@
 from . import vocabulary as vocabulary
 from .measures import AbstractMeasureWord as AbstractMeasureWord
+from .optimisers import OptimiserWord as OptimiserWord
 from .series import Series as Series
 from .settings import InputError as InputError
 from .table import Option as Option

@@ -5,12 +5,13 @@ that the command line can answer `--help` and refuse bad input at once.
 """
 
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
-from measureflow.words.table import nearest
+from measureflow.words.table import Option, Table, nearest
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -25,9 +26,16 @@ class InputError(ValueError):
 
 
 class Settings(BaseModel):
-    """The settings of a command that makes a run."""
+    """The settings of a command that makes a run.
+
+    An option that takes a word of a table is a text whose table is named in `tables`. The options that such words bring are
+    not written down in a schema: `with_options` adds those of all words, also of words that a user's file has added.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tables: ClassVar[tuple[Table, ...]] = ()
+    """The tables of words that its options take."""
 
     shown: ClassVar[tuple[str, ...]] = ()
     """Options that a run folder names even if they have their usual values."""
@@ -39,7 +47,7 @@ class Settings(BaseModel):
     """Options that say where and by whom a run is done, and not what is computed."""
 
     use: str | None = Field(
-        None, description="Python file that adds words of its own: attentions, measures, diagnostics"
+        None, description="Python file that adds words of its own: attentions, measures, optimisers, losses, ..."
     )
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
     force: bool = Field(False, description="replace the run folder if it exists")
@@ -59,6 +67,27 @@ class Settings(BaseModel):
         if isinstance(value, str) and "\0" in value:
             raise ValueError("must not hold a NUL character")
         return value
+
+    @field_validator("*")
+    @classmethod
+    def _of_table(cls, value: Any, info: Any) -> Any:
+        """Refuse what is no word of the table of its option."""
+        table = next((table for table in cls.tables if table.option == info.field_name), None)
+        return value if table is None else table.check(value)
+
+    @classmethod
+    def with_options(cls) -> "type[Settings]":
+        """This schema with the options that words of its tables bring at present, but for those that it declares itself."""
+        brought = {name: option for table in cls.tables for name, option in table.options().items()}
+        return _extended(cls, tuple((name, brought[name]) for name in brought if name not in cls.model_fields))
+
+    def has(self, trait: str) -> bool:
+        """Whether one of the words has a trait."""
+        return any(trait in table.choose(self).traits for table in self.tables)
+
+    def misplaced(self) -> list[tuple[bool, str]]:
+        """A rule for each option that was given, though no word that was chosen brings it."""
+        return [(True, sentence) for table in self.tables for sentence in table.misplaced(self)]
 
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
@@ -90,6 +119,12 @@ class Settings(BaseModel):
     def toml_of(self, names: set[str]) -> str:
         """Some settings as lines of a TOML file."""
         return as_toml({name: value for name, value in self.model_dump(exclude_none=True).items() if name in names})
+
+
+@cache
+def _extended(schema: type[Settings], options: tuple[tuple[str, Option], ...]) -> type[Settings]:
+    fields: Any = {name: (option.type, Field(option.default, description=option.help)) for name, option in options}
+    return create_model(schema.__name__, __base__=schema, __doc__=schema.__doc__, **fields)
 
 
 def read(schema: type[Schema], words: dict[str, Any], file: str | None = None, past: bool = False) -> Schema:

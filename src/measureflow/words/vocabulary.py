@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat, PositiveInt
 
 from measureflow.words import measures
+from measureflow.words.optimisers import OptimiserWord
 from measureflow.words.table import Option, Table, Word
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
@@ -185,8 +186,8 @@ ACTIVATIONS = Table(
         "relu": Word("the positive part", "jax.nn:relu", traits=("kinked",)),
         "tanh": Word("the hyperbolic tangent", "jax.numpy:tanh"),
         "sigmoid": Word("between 0 and 1", "jax.nn:sigmoid"),
-        "gelu": Word("z times the chance of a normal number below z", "measureflow.training:GELU"),
-        "leaky": Word("a leaky positive part", "measureflow.training:LeakyReLU", traits=("kinked",)),
+        "gelu": Word("z times the chance of a normal number below z", "measureflow.training.activations:GELU"),
+        "leaky": Word("a leaky positive part", "measureflow.training.activations:LeakyReLU", traits=("kinked",)),
         "softplus": Word("a smooth positive part", "jax.nn:softplus"),
         "erf": Word("the error function", "jax.scipy.special:erf"),
         "sin": Word("the sine", "jax.numpy:sin"),
@@ -194,6 +195,63 @@ ACTIVATIONS = Table(
     },
 )
 """What neurons do with a number. `kinked`: its slope jumps."""
+
+HEAD_FAMILIES = Table(
+    "family",
+    {
+        "full": Word("queries, keys, values and outputs", "measureflow.training:FullHeads.sized"),
+        "value": Word("values and outputs, with scores <x, y>", "measureflow.training:ValueHeads.sized"),
+        "score": Word("all entries of the scores, with the tokens as values", "measureflow.training:ScoreHeads.sized"),
+    },
+)
+"""What is trained of a head. Made from the number of coordinates of a token and the size of queries, keys and values."""
+
+LOSSES = Table(
+    "loss",
+    {
+        "auto": Word("cross-entropy for classes and square for numbers"),
+        "square": Word("the squared distance to numbers", "measureflow.training:Square"),
+        "logistic": Word("that of two classes by the sign of one number", "measureflow.training:Logistic"),
+        "cross-entropy": Word("that of classes by one number for each", "measureflow.training:CrossEntropy"),
+    },
+)
+"""Losses of neurons. `kinked`: the slope of the loss jumps."""
+
+PROFILES = Table(
+    "profile",
+    {
+        "constant": Word("1", "measureflow.training:Constant", traits=("steady",)),
+        "inverse": Word("1 / (1 + t/2)", "measureflow.training:InverseTime"),
+    },
+)
+"""How the learning rate changes over time. `steady`: it does not."""
+
+OPTIMISERS = Table(
+    "optimiser",
+    {
+        "flow": OptimiserWord("gradient flow", solver=None),
+        "descent": OptimiserWord("descent on all data"),
+        "sgd": OptimiserWord(
+            "descent on samples", brings={"batch": Option(PositiveInt, 1, "data drawn at each step, shared by all")}
+        ),
+        "momentum": OptimiserWord(
+            "the heavy ball",
+            "measureflow.training:HeavyBall",
+            {"friction": Option(Positive, 1.0, "friction of momentum")},
+        ),
+        "adam": OptimiserWord(
+            "Adam",
+            "measureflow.training:Adam.over",
+            {"memory": Option(Positive, 0.1, "time over which Adam averages gradients; ten times it for squares")},
+        ),
+        "langevin": OptimiserWord(
+            "descent with noise",
+            brings={"beta": Option(Positive, 100.0, "inverse temperature of langevin")},
+            noise=Word("thermal noise", "measureflow.training:langevin", takes=("beta",)),
+        ),
+    },
+)
+"""How particles are trained. Made from the descent of their energy."""
 
 TOLERANCE = {
     "rtol": Option(Positive | None, None, "tolerance of the adaptive solvers; 1e-8 unless given"),
@@ -254,6 +312,9 @@ WATCHES = Table(
 
 TABLES = (ATTENTIONS, SPACES, MEASURES, ENSEMBLES, MASKS, NORMS, SCHEDULES, FRAMES, ENERGIES, SOLVERS, NOISES)
 """The tables of simulations whose options take one of their words; `init` also takes a file."""
+
+TRAINING_TABLES = (OPTIMISERS, PROFILES, HEAD_FAMILIES, LOSSES, ACTIVATIONS)
+"""The tables of training whose options take one of their words; `data` also takes a file."""
 
 
 def use(file: str) -> None:

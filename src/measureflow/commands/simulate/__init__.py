@@ -25,7 +25,7 @@ class Simulate(AbstractCommand):
 
     def schema(self, words: dict[str, Any]) -> type[Settings]:
         """The schema with the options that all words bring."""
-        return load("measureflow.commands.simulate.settings:schema")()
+        return load("measureflow.commands.simulate.settings:Simulation").with_options()
 
     def job(self, settings: Any) -> "Job":
         """A simulation."""

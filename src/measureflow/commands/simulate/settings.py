@@ -4,7 +4,6 @@ Options that belong to words (the modes of a density, the step of a norm) come f
 rules that follow from them; here are the others. Needs no JAX.
 """
 
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,14 +12,13 @@ from pydantic import (
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
-    create_model,
     field_validator,
     model_validator,
 )
 
 from measureflow.words import vocabulary as v
 from measureflow.words.settings import Seed, Settings, file_there
-from measureflow.words.table import nearest
+from measureflow.words.table import Table, nearest
 
 FILES = (".npz", ".npy", ".csv", ".txt")
 """Kinds of files that hold tokens or matrices."""
@@ -29,6 +27,7 @@ FILES = (".npz", ".npy", ".csv", ".txt")
 class Simulation(Settings):
     """Simulate tokens under attention and keep the result: data, table and picture."""
 
+    tables: ClassVar[tuple[Table, ...]] = v.TABLES
     shown: ClassVar[tuple[str, ...]] = ("beta", "time", "seed")
     looked_at: ClassVar[tuple[str, ...]] = ("tolerance", "frames_per_leg", "rtol")
 
@@ -96,11 +95,6 @@ class Simulation(Settings):
         brought = {"beta"} if words.get("matrices") is not None else set()
         brought |= set(word.in_file) if words.get("init", "uniform") not in v.LAWS else set()
         return {name: value for name, value in word.usual.items() if name not in brought} | words
-
-    @field_validator(*(table.option for table in v.TABLES))
-    @classmethod
-    def _word(cls, word: str, info: Any) -> str:
-        return next(table for table in v.TABLES if table.option == info.field_name).check(word)
 
     @field_validator("series")
     @classmethod
@@ -170,15 +164,10 @@ class Simulation(Settings):
         left_out = set(self.aside) | ({"beta"} if self.matrices is not None else set())
         return self.toml_of(asked - left_out)
 
-    def has(self, trait: str) -> bool:
-        """Whether one of the words has a trait."""
-        return any(trait in table.choose(self).traits for table in v.TABLES)
-
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
-        misplaced = [(True, sentence) for table in v.TABLES for sentence in table.misplaced(self)]
         return [
-            *misplaced,
+            *self.misplaced(),
             *self._space_rules(),
             *self._field_rules(),
             *self._solver_rules(),
@@ -327,14 +316,3 @@ class Simulation(Settings):
             ),
             *word.rules(self),
         ]
-
-
-def schema() -> type[Simulation]:
-    """The schema with the options that all words bring at present."""
-    return _with(tuple((name, option) for table in v.TABLES for name, option in table.options().items()))
-
-
-@cache
-def _with(options: tuple[Any, ...]) -> type[Simulation]:
-    fields: Any = {name: (option.type, Field(option.default, description=option.help)) for name, option in options}
-    return create_model("Simulation", __base__=Simulation, __doc__=Simulation.__doc__, **fields)

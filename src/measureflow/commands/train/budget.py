@@ -1,34 +1,34 @@
 """The error budget of a training run, or of a configuration of one: training against its mean-field equation."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from measureflow.commands.train.job import MANY, built
-from measureflow.commands.train.neurons import NeuronTraining
-from measureflow.commands.train.settings import AbstractTraining, Training
-from measureflow.flows import Adaptive, Heun
+from measureflow.commands.train import AbstractTraining
+from measureflow.commands.train.data import Data
+from measureflow.commands.train.job import MANY, built, flow_solver
+from measureflow.commands.train.settings import FILES, HeadTraining, NeuronTraining, Training
 from measureflow.runs.command import command
 from measureflow.runs.reader import check_inputs
 from measureflow.runs.reader import open as open_run
 from measureflow.runs.session import in_float64
-from measureflow.training import Adam, Descent, HeavyBall, Practice, Settlement, Text, langevin, settle
+from measureflow.training import ErrorBudget, Text, TrainingRule, error_budget
 from measureflow.words.settings import InputError
 from measureflow.words.table import load
+from measureflow.words.vocabulary import OPTIMISERS, TABLES_OF_DATA
 
 FRAMES = 21
 """Times at which runs are compared."""
+
+LEAST_POOL = 1024
+"""Particles, at least, that stand for infinitely many."""
 
 
 def config_of(path: str) -> Training:
     """The settings of a training run, or those that a TOML file describes."""
     if Path(path).is_file():
-        try:
-            keys = set(tomllib.loads(Path(path).read_text()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path!r} is not a TOML file: {error}.") from None
-        neurons = keys & (set(NeuronTraining.model_fields) - set(Training.model_fields))
-        return command("train neurons" if neurons and "heads" not in keys else "train heads").settings({}, path)
+        return _from_toml(path)
     run = open_run(path)
     if not isinstance(run.command, AbstractTraining):
         raise InputError(f"{path!r} is no training run; `measureflow train heads` and `train neurons` make them.")
@@ -36,56 +36,55 @@ def config_of(path: str) -> Training:
     return run.config
 
 
-def practice_of(config: Training) -> tuple[Practice, Any]:
+def _from_toml(path: str) -> Training:
+    """The settings in a file; those of neurons if it has options or data of neurons alone."""
+    try:
+        words = tomllib.loads(Path(path).read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path!r} is not a TOML file: {error}.") from None
+    data = str(words.get("data", ""))
+    own = set(words) & (set(NeuronTraining.model_fields) - set(HeadTraining.with_options().model_fields))
+    neurons = "heads" not in words and (own or data in TABLES_OF_DATA or data.endswith(FILES))
+    return command("train neurons" if neurons else "train heads").settings({}, path)
+
+
+def rule_of(config: Training) -> tuple[TrainingRule, Data]:
     """How a configuration trains, with the data that it has; a text stands for its first windows."""
     data = load(config.source)(config)
     if isinstance(data.source, Text):
         windows = data.source.windows(MANY)
         data = data._replace(source=windows, risk=windows)
-    problem, _ = built(config, data)
-    field = problem.field if isinstance(problem.field, HeavyBall | Adam) else problem.descent
-    assert isinstance(field, Descent | HeavyBall | Adam)
-    batch = config.batch if config.optimiser == "sgd" else None
-    noise = langevin(config.beta) if config.optimiser == "langevin" else None
-    solver = Heun(config.step / 8) if config.kinked else Adaptive(1e-6, 1e-8)
-    return Practice(field, batch, noise, solver), data
+    problem, flow = built(config, data)
+    batch = config.batch if OPTIMISERS.choose(config).samples else None
+    return TrainingRule(problem.optimiser, batch, flow.noise, flow_solver(config, config.step / 8)), data
 
 
-def settled(config: Training, *, repeats: int = 16) -> Settlement:
+def budget_of(config: Training, *, repeats: int = 16) -> ErrorBudget:
     """Measure the budget around what a configuration asks: fewer particles and shorter steps beside its own."""
-    practice, data = practice_of(config)
+    rule, data = rule_of(config)
     most = config.count
     counts = tuple(sorted({max(2, most // 16), max(2, most // 4), most}))
     if len(counts) < 3:
         raise InputError(f"`{config.noun}` must be at least 32 for a budget, which compares fewer; got {most}.")
-    scale = data.scale
-    pool = in_float64(lambda: data.risk.family.gaussian(max(1024, repeats * most), scale, key=config.seed))
+    size = max(LEAST_POOL, repeats * most)
+    pool = in_float64(lambda: data.risk.family.gaussian(size, data.scale, key=config.seed))
     steps = tuple(config.step / k for k in (1, 2, 4))
+    sizes: Any = {"counts": counts, "steps": steps, "frames": FRAMES, "repeats": repeats}
     try:
-        return settle(
-            practice,
-            pool,
-            config.time,
-            counts=counts,
-            steps=steps,
-            frames=FRAMES,
-            repeats=repeats,
-            noun=config.noun,
-            key=config.seed,
-        )
+        return error_budget(rule, pool, config.time, noun=config.noun, key=config.seed, **sizes)
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
-def figure(found: Settlement, config: Training) -> Any:
+def figure(found: ErrorBudget, config: Training) -> Any:
     """Errors over numbers of particles and steps, beside the sum of their terms."""
-    from measureflow.plotting import settlement_figure
+    from measureflow.plotting import budget_figure
 
     title = f"{config.optimiser} of {config.noun} on {config.data} against the mean-field equation"
-    return settlement_figure(found.counts, found.steps, found.total, found.bounds, noun=found.noun, title=title)
+    return budget_figure(found.counts, found.steps, found.total, found.bounds, noun=found.noun, title=title)
 
 
-def stored(found: Settlement, error: float | None) -> dict[str, Any]:
+def stored(found: ErrorBudget, error: float | None) -> dict[str, Any]:
     """All that was measured, as a JSON file keeps it."""
     parts = ("settings", "risk", "test")
     terms = {term.name: {part: getattr(term, part).tolist() for part in parts} for term in found.terms}
@@ -93,8 +92,19 @@ def stored(found: Settlement, error: float | None) -> dict[str, Any]:
         name: getattr(found, name).tolist() for name in ("counts", "steps", "total", "total_test", "bounds", "ratios")
     }
     return {
-        "budget": found.budget._asdict(),
+        "budget": found.law._asdict(),
         "terms": terms,
         "rows": [list(row) for row in found.report(error).rows],
         **whole,
     }
+
+
+def written(found: ErrorBudget, config: Training, error: float | None, picture: Path) -> dict[str, Path]:
+    """Write the picture, and beside it the numbers; where both are."""
+    data = picture.with_suffix(".json")
+    try:
+        figure(found, config).savefig(picture)
+        data.write_text(json.dumps(stored(found, error), indent=1))
+    except OSError as problem:
+        raise InputError(f"`out`: cannot write {str(picture)!r}: {problem.strerror or problem}.") from None
+    return {"picture": picture, "data": data}

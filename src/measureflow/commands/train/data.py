@@ -7,32 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from measureflow.commands.train.heads import HeadTraining
-from measureflow.commands.train.neurons import NeuronTraining
-from measureflow.training import (
-    AbstractLoss,
-    AbstractObjective,
-    CrossEntropy,
-    DeepHeadRisk,
-    FullHeads,
-    HeadRisk,
-    Logistic,
-    NeuronRisk,
-    Neurons,
-    Square,
-    Text,
-)
+from measureflow.commands.train.settings import HeadTraining, NeuronTraining
+from measureflow.training import AbstractLoss, AbstractObjective, DeepHeadRisk, HeadRisk, NeuronRisk, Neurons, Text
 from measureflow.words.settings import InputError
 from measureflow.words.table import load
-from measureflow.words.vocabulary import ACTIVATIONS, RISKS, TABLES_OF_DATA
+from measureflow.words.vocabulary import ACTIVATIONS, HEAD_FAMILIES, LOSSES, RISKS, TABLES_OF_DATA
 
 CLASSES = 50
 """Integers of at most so many values are taken for classes."""
 
 
 class Data(NamedTuple):
-    """Where samples come from, the risk that is watched, that of data not trained on, the scale of the start by coordinate, and
-    what there is in words."""
+    """What is trained on: where samples come from, the risk that is watched, the risk of data that are not trained on, the
+    scale of the initial parameters by coordinate, and a description in words."""
 
     source: AbstractObjective | Text
     risk: AbstractObjective
@@ -48,7 +35,7 @@ def of_heads(config: HeadTraining) -> Data:
         return Data(risk, risk, None, np.full(risk.family.size, config.scale))
     if config.layers > 1:
         raise InputError("`layers` is for the fixtures; a text is read by one layer of heads.")
-    heads = FullHeads(config.dim, config.head_dim, config.head_dim)
+    heads = HEAD_FAMILIES.choose(config).build(config, config.dim, config.head_dim)
     text = Text(Path(config.data), config.length, heads, held_out=config.held_out, key=config.seed)
     return Data(text, text.windows(config.windows), text.held_out(config.windows), np.full(heads.size, config.scale))
 
@@ -65,7 +52,7 @@ class Sheet(NamedTuple):
 
 
 def of_neurons(config: NeuronTraining) -> Data:
-    """A table of data, part of it held out; what the loss is follows from the labels unless it is given."""
+    """A table of data, part of it held out; the loss follows from the labels unless it is given."""
     sheet = _read(config)
     if len(sheet.inputs) < 2:
         raise InputError(f"`data` needs at least 2 rows; {config.data!r} has {len(sheet.inputs)}.")
@@ -74,7 +61,7 @@ def of_neurons(config: NeuronTraining) -> Data:
     kept = max(1, len(labels) - round(config.held_out * len(labels)))
     seen, rest = shuffled[:kept], shuffled[kept:]
     inputs = _standard(sheet.inputs, seen) if config.standardise else sheet.inputs
-    if config.standardise and isinstance(loss, Square):
+    if config.standardise and loss.standardised:
         labels = _standard(labels, seen)
     made = load(ACTIVATIONS[config.activation].make)
     neurons = Neurons(inputs.shape[1], outputs, made() if isinstance(made, type) else made, bias=config.bias)
@@ -87,13 +74,8 @@ def of_neurons(config: NeuronTraining) -> Data:
         output=1.0, weight=inputs.shape[1] ** -0.5, **({"bias": 1.0} if config.bias else {})
     )
     held = f" and {len(rest)} held out" if len(rest) else ""
-    words = f"{len(seen)} data{held}, {inputs.shape[1]} inputs, {_targets(loss, outputs)}"
+    words = f"{len(seen)} data{held}, {inputs.shape[1]} inputs, {loss.described(outputs)}"
     return Data(risk, risk, unseen, np.asarray(scale), words)
-
-
-def _targets(loss: AbstractLoss, outputs: int) -> str:
-    numbers = "a number" if outputs == 1 else f"{outputs} numbers"
-    return {Square: numbers, Logistic: "two classes"}.get(type(loss), f"{outputs} classes")
 
 
 def _standard(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -104,29 +86,20 @@ def _standard(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 def _labelled(config: NeuronTraining, labels: np.ndarray) -> tuple[AbstractLoss, np.ndarray, int]:
     """The loss, the labels as it takes them, and how many outputs there are."""
-    numbers = np.issubdtype(labels.dtype, np.number)
-    classes = [] if labels.ndim > 1 else sorted(set(labels.tolist()))
-    whole = numbers and labels.ndim == 1 and np.all(labels == np.round(labels)) and len(classes) <= CLASSES
-    kind = config.loss if config.loss != "auto" else "cross-entropy" if whole or not numbers else "square"
-    if kind == "square":
-        if not numbers:
-            raise InputError(
-                f"`loss` square needs numbers to predict; {config.data!r} has words such as {str(labels[0])!r}."
-            )
-        return Square(), labels.astype(float), 1 if labels.ndim == 1 else labels.shape[1]
-    codes = np.searchsorted(classes, labels)
-    if kind == "logistic":
-        if len(classes) != 2:
-            raise InputError(
-                f"`loss` logistic needs two classes; {config.data!r} has {len(classes)}. Use cross-entropy."
-            )
-        return Logistic(), np.where(codes == 1, 1.0, -1.0), 1
-    if not 2 <= len(classes) <= len(labels) // 2:
-        raise InputError(
-            f"`loss` cross-entropy needs classes; {config.data!r} has {len(classes)} different labels in {len(labels)} rows. Use "
-            "`--loss square` for numbers."
-        )
-    return CrossEntropy(), codes, len(classes)
+    name = _suited(labels) if config.loss == "auto" else config.loss
+    loss: AbstractLoss = LOSSES[name].build(config)
+    try:
+        return loss, *loss.coded(labels)
+    except ValueError as error:
+        raise InputError(f"`loss` {name}: {config.data!r} {error}.") from None
+
+
+def _suited(labels: np.ndarray) -> str:
+    """Cross-entropy for words and for a few whole numbers, and square for other numbers."""
+    if not np.issubdtype(labels.dtype, np.number):
+        return "cross-entropy"
+    whole = labels.ndim == 1 and np.all(labels == np.round(labels)) and len(set(labels.tolist())) <= CLASSES
+    return "cross-entropy" if whole else "square"
 
 
 def _read(config: NeuronTraining) -> Sheet:

@@ -1,7 +1,7 @@
-"""Training as a job, whatever is trained, and what is needed of a finished one for a certificate."""
+"""Training as a job, whatever is trained: the problem that a configuration describes, its flow, and what is found at the end."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,48 +9,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.commands.train.data import Data
-from measureflow.commands.train.settings import AbstractTraining, Training
+from measureflow.commands.train.settings import Training
 from measureflow.energies import AbstractEnergy
-from measureflow.fields import AbstractField
-from measureflow.flows import AbstractSolver, Adaptive, Euler, Flow, Heun, precision
+from measureflow.flows import AbstractSolver, Adaptive, Flow, Heun, precision
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.runs.job import Beside, Job, State
-from measureflow.runs.reader import Run, check_inputs
-from measureflow.runs.reader import open as open_run
+from measureflow.runs.reader import Run
 from measureflow.runs.session import in_float64
 from measureflow.training import (
     AbstractObjective,
+    AbstractOptimiser,
     AbstractRisk,
-    Adam,
-    Constant,
     Descent,
-    HeavyBall,
-    InverseTime,
     Ridge,
     StochasticDescent,
     Text,
     dissipation,
     duality_gap,
-    extended,
-    langevin,
-    marginal,
-    step_limit,
 )
-from measureflow.training.dynamics import check_step
 from measureflow.training.perturbation import ritz_values, splitting, translation
 from measureflow.wording import rounding
 from measureflow.words import memory
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.table import load
-from measureflow.words.vocabulary import MEASURES
-
-PARTS = {"momentum": 2, "adam": 3}
-"""How many vectors a particle holds: itself, its velocity or its averages."""
-
-
-DRAWN = "invariants", "splitting", "translation", "limit", "limit_error", "on_samples"
-"""What a picture shows beside the series."""
+from measureflow.words.vocabulary import MEASURES, OPTIMISERS, PROFILES
 
 QUARTERS = 4
 """Parts of many particles whose risks tell how far the risk of all of them is from that of infinitely many."""
@@ -66,26 +49,18 @@ WRITTEN = 80
 
 
 class Problem(eqx.Module):
-    """Where samples come from, the risk that is watched, the energy that is descended, and the field that does it."""
+    """What is trained: where samples come from, the risk that is watched, the risk of data that are not trained on, the energy
+    that is descended, and the optimiser along the descent of it."""
 
     source: AbstractObjective | Text
     risk: AbstractObjective
     unseen: AbstractObjective | None
     energy: AbstractEnergy
-    descent: Descent
-    field: AbstractField
-    parts: int = eqx.field(static=True)
+    optimiser: AbstractOptimiser
 
     def particles(self, mu: AbstractMeasure) -> Particles:
         """The heads or neurons alone, without velocities or averages."""
-        assert isinstance(mu, Particles)
-        return mu if self.parts == 1 else marginal(mu, self.parts)
-
-    def limited(self, config: Training) -> Descent | HeavyBall | None:
-        """The field whose curvature limits the step, where steps are fixed and a limit is known."""
-        if config.optimiser in ("descent", "sgd", "langevin") or (config.kinked and config.optimiser == "flow"):
-            return self.descent
-        return self.field if isinstance(self.field, HeavyBall) else None
+        return self.optimiser.particles(mu)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +79,8 @@ class TrainingJob(Job):
 
     def stop(self, state: State) -> str | None:
         """Why the step no longer suits, with the limit."""
-        config, field = self.config, self.problem.limited(self.config)
-        if field is None or config.step <= (limit := step_limit(field, state.mu, state.time)):
+        config = self.config
+        if not config.stepped or config.step <= (limit := self.problem.optimiser.step_limit(state.mu, state.time)):
             return None
         return (
             f"Stopped at t = {state.time:.6g}: the {config.noun} have become stiff, and the step {config.step:g} is beyond the "
@@ -143,8 +118,8 @@ def job_of(config: Training) -> TrainingJob:
     try:
         data = load(config.source)(config)
         problem, flow = built(config, data)
-        if (field := problem.limited(config)) is not None:
-            check_step(field, flow.start, config.step)
+        if config.stepped:
+            problem.optimiser.check_step(flow.start, config.step)
     except ValueError as error:
         raise InputError(str(error)) from None
     step = f", step {config.step:g}" if config.stepped else ""
@@ -161,29 +136,27 @@ def job_of(config: Training) -> TrainingJob:
         command=f"train {config.noun}",
         learned=data.words,
         seed=config.seed,
-        verify=config.optimiser == "flow",
+        verify=OPTIMISERS.choose(config).solver is None,
     )
 
 
 def built(config: Training, data: Data) -> tuple[Problem, Flow[Particles]]:
     """The problem and the flow that a configuration describes."""
-    source, risk = data.source, data.risk
-    penalty = Ridge(config.decay) if config.decay else None
-    energy = risk if penalty is None else risk + penalty
-    profile = InverseTime() if config.profile == "inverse" else Constant()
-    descent = Descent(energy, profile)
-    field = {
-        "sgd": lambda: StochasticDescent(source, config.seed, config.step, config.batch, profile, penalty),
-        "momentum": lambda: HeavyBall(descent, config.friction),
-        "adam": lambda: Adam(descent, config.memory, 10 * config.memory),
-    }.get(config.optimiser, lambda: descent)()
-    parts = PARTS.get(config.optimiser, 1)
-    first = in_float64(lambda: risk.family.gaussian(config.count, data.scale, key=config.seed))
-    solver = Euler(config.step) if config.optimiser != "flow" else _solver(config, Adaptive(1e-6, 1e-8))
-    noise = langevin(config.beta) if config.optimiser == "langevin" else None
-    start = first if parts == 1 else extended(first, parts - 1)
-    flow = Flow(field, start, _times(config), solver, noise=noise, key=config.seed)
-    return Problem(source, risk, data.unseen, energy, descent, field, parts), flow
+    word, profile, penalty = OPTIMISERS.choose(config), PROFILES.choose(config).build(config), _penalty(config)
+    energy = data.risk if penalty is None else data.risk + penalty
+    field = optimiser = word.field(config, Descent(energy, profile))
+    if word.samples:
+        sampled = StochasticDescent(data.source, config.seed, config.step, config.batch, profile, penalty)
+        field = optimiser.along(sampled)
+    first = in_float64(lambda: data.risk.family.gaussian(config.count, data.scale, key=config.seed))
+    solver = flow_solver(config, config.step) if word.solver is None else load(word.solver)(config.step)
+    noise = None if word.noise is None else word.noise.build(config)
+    flow = Flow(field, optimiser.start(first), _times(config), solver, noise=noise, key=config.seed)
+    return Problem(data.source, data.risk, data.unseen, energy, optimiser), flow
+
+
+def _penalty(config: Training) -> Ridge | None:
+    return Ridge(config.decay) if config.decay else None
 
 
 def _series(problem: Problem, name: str, precision: np.dtype) -> tuple[Series, ...]:
@@ -199,9 +172,9 @@ def _series(problem: Problem, name: str, precision: np.dtype) -> tuple[Series, .
     )
 
 
-def _solver(config: Training, smooth: AbstractSolver) -> AbstractSolver:
-    """The solver of a flow: at kinks one that chooses its steps would stop again and again."""
-    return Heun(config.step) if config.kinked else smooth
+def flow_solver(config: Training, step: float, smooth: AbstractSolver | None = None) -> AbstractSolver:
+    """The solver of a flow: one that chooses its steps, but steps of given length where kinks would stop it again and again."""
+    return Heun(step) if config.kinked else smooth or Adaptive(1e-6, 1e-8)
 
 
 def _times(config: Training) -> np.ndarray:
@@ -218,22 +191,24 @@ def _limit(config: Training, frames: int) -> dict[str, np.ndarray]:
     run, whose noise no number of them removes. Langevin noise is drawn for every particle, so many are their own limit.
     """
     many = config.counting(config.limit)
+    word = OPTIMISERS.choose(config)
     problem, flow = built(many, load(many.source)(many))
-    limit = flow if config.optimiser == "langevin" else mean_field(config, problem, flow)
+    limit = flow if word.noise is not None else mean_field(config, problem, flow)
     risk, error = _risks(problem, limit, config.frames_per_leg)
     found = {"limit": risk, "limit_error": error}
-    if config.optimiser == "sgd":
+    if word.samples:
         found["on_samples"] = _risks(problem, flow, config.frames_per_leg)[0]
     return {name: values[:frames] for name, values in found.items()}
 
 
 def mean_field(config: Training, problem: Problem, flow: Flow[Particles]) -> Flow[Particles]:
     """The flow of the risk that samples are drawn from, without steps or samples of its own."""
-    field = problem.field
-    if isinstance(field, StochasticDescent):
+    descent, penalty = problem.optimiser.descent, _penalty(config)
+    if OPTIMISERS.choose(config).samples:
         source = problem.source.windows(MANY) if isinstance(problem.source, Text) else problem.source
-        field = Descent(source if field.penalty is None else source + field.penalty, field.profile)
-    return Flow(field, flow.start, flow.times, _solver(config, Adaptive(1e-5, 1e-7)))
+        descent = Descent(source if penalty is None else source + penalty, descent.profile)
+    solver = flow_solver(config, config.step, Adaptive(1e-5, 1e-7))
+    return Flow(problem.optimiser.along(descent), flow.start, flow.times, solver)
 
 
 def _risks(problem: Problem, flow: Flow[Particles], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -268,7 +243,7 @@ def _bounds(problem: Problem, mu: Particles) -> dict[str, Any]:
 def worth(problem: Problem, mu: Particles) -> dict[str, Any]:
     """What to hold against the risk: baselines, how good predictions are, and both on what was held out."""
     name = problem.risk.quality.replace(" ", "_")
-    found: dict[str, Any] = {name: float(problem.risk.judged(mu))}
+    found: dict[str, Any] = {"quality": name, name: float(problem.risk.judged(mu))}
     found |= {name: value for name, value in problem.source.baselines()._asdict().items() if value is not None}
     unseen = problem.unseen
     if unseen is not None:
@@ -284,37 +259,7 @@ def _sample(source: AbstractObjective | Text, mu: Particles, seed: int) -> dict[
     return {"prompt": prompt, "continuation": source.write(mu, prompt, WRITTEN, key=seed)}
 
 
-class Reopened(NamedTuple):
-    """A training run opened again: what was asked, its problem, its last particles and those of all frames."""
-
-    config: Training
-    problem: Problem
-    final: Particles
-    points: np.ndarray
-
-
-def reopen(path: str) -> Reopened:
-    """Open a training run again; its data must be what they were."""
-    run = open_run(path)
-    if not isinstance(run.command, AbstractTraining) or not run.frames:
-        raise InputError(f"{path!r} is not a training run with saved frames; `measureflow train heads` writes one.")
-    check_inputs(run)
-    problem, _ = built(run.config, load(run.config.source)(run.config))
-    points = np.asarray(run.data.points.values)[: run.frames, :, : problem.risk.family.size]
-    return Reopened(run.config, problem, problem.particles(run.final), points)
-
-
-def figure(run: Run) -> Any:
-    """The picture of a training run; what a killed run has not stored is computed now."""
-    from measureflow.plotting import training_figure
-
-    stored = {name: run.data[name].values for name in DRAWN if name in run.data}
-    if "invariants" not in stored:
-        found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
-        stored = {name: values for name, (_, values) in found.items()}
-    assert isinstance(run.command, AbstractTraining)
-    names = run.command.baselines
-    lines = {names[name]: run.stats[name] for name in names if name in run.stats and not run.config.decay}
-    return training_figure(
-        run, many=run.config.limit, noun=run.config.noun, depth=run.config.depth, baselines=lines, **stored
-    )
+def finished(run: Run) -> dict[str, np.ndarray]:
+    """What a run that was killed has not stored of its end, computed from its last frame."""
+    found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
+    return {name: values for name, (_, values) in found.items()}

@@ -10,7 +10,8 @@ import numpy as np
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import Size
-from measureflow.training import bias_coefficient, fixtures
+from measureflow.training import fixtures
+from measureflow.training.chaos import bias_coefficient
 
 COUNTS = np.array([4, 8, 16, 32, 64, 128])
 

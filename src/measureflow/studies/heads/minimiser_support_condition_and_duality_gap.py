@@ -6,7 +6,8 @@ import numpy as np
 from measureflow.measures import Particles
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.heads.balls import RISK, balls, optimum
-from measureflow.training import duality_gap, violations
+from measureflow.training import duality_gap
+from measureflow.training.certificates import violations
 
 CLAIM = Claim(
     "Theorem 4.3 and (60): a measure is optimal exactly when its heads minimise Ψ, and ∫Ψdμ-minΨ bounds the excess risk.",

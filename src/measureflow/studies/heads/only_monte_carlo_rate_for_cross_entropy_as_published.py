@@ -8,7 +8,8 @@ from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.heads.draws import COUNTS, biases, drawn_heads
 from measureflow.theory import heads
-from measureflow.training import fixtures, power_law
+from measureflow.training import fixtures
+from measureflow.training.chaos import power_law
 
 CLAIM = Claim(
     "As published (Remark 4.2): the 1/N rate needs square-loss structure, cross-entropy gives the 1/√N scale.",

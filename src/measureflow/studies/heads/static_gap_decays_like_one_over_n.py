@@ -9,7 +9,7 @@ import numpy as np
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.heads.draws import COUNTS, biases
-from measureflow.training import power_law
+from measureflow.training.chaos import power_law
 
 CLAIM = Claim(
     "The same gap decays at least like 1/N, because the loss is convex and 1/2-smooth.",

@@ -11,7 +11,8 @@ import numpy as np
 from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
-from measureflow.training import DeepHeadRisk, FullHeads, HeadRisk, power_law
+from measureflow.training import DeepHeadRisk, FullHeads, HeadRisk
+from measureflow.training.chaos import power_law
 
 CLAIM = Claim(
     "The residual recursion has O(ε) error for fixed controls and its terminal adjoint is the softmax residual pulled back "

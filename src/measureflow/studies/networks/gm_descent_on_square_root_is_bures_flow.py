@@ -16,7 +16,8 @@ from measureflow.measures import GaussianMixture
 from measureflow.networks import GaussianMixtureLayer
 from measureflow.plotting import Figure, draw_ellipses, dress, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
-from measureflow.training import Descent, NeuronRisk, Neurons, ReLU
+from measureflow.training import Descent, NeuronRisk, Neurons
+from measureflow.training.activations import ReLU
 
 CLAIM = Claim(
     "Plain gradient descent on mean and square-root factor is the Bures-Wasserstein gradient flow and keeps covariances "

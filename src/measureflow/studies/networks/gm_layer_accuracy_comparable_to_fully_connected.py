@@ -18,7 +18,8 @@ from measureflow.networks import GaussianMixtureLayer
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least
 from measureflow.studies.networks.classes import quadrants, shells
-from measureflow.training import Descent, Logistic, NeuronRisk, Neurons, ReLU
+from measureflow.training import Descent, Logistic, NeuronRisk, Neurons
+from measureflow.training.activations import ReLU
 
 CLAIM = Claim(
     "On simple classification a Gaussian-mixture layer reaches test accuracy comparable to a two-layer fully connected network.",

@@ -12,16 +12,14 @@ from measureflow.flows import Euler, evolve
 from measureflow.networks import GaussianMixtureLayer, LowRank
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal, slope
-from measureflow.training import (
+from measureflow.training import Descent, NeuronRisk, Neurons
+from measureflow.training.activations import (
     GELU,
     AbstractActivation,
     Cosine,
-    Descent,
     Erf,
     Exponential,
     LeakyReLU,
-    NeuronRisk,
-    Neurons,
     Probit,
     ReLU,
     Sine,

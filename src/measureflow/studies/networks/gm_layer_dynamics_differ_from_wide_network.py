@@ -11,7 +11,8 @@ from measureflow.measures import GaussianMixture
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.studies.networks.classes import quadrants
-from measureflow.training import Descent, Logistic, NeuronRisk, Neurons, ReLU
+from measureflow.training import Descent, Logistic, NeuronRisk, Neurons
+from measureflow.training.activations import ReLU
 
 CLAIM = Claim(
     "Training curves of a Gaussian-mixture layer differ markedly from those of a wide fully connected network started from the "

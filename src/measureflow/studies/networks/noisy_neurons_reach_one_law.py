@@ -13,7 +13,8 @@ from measureflow.flows import Euler, evolve
 from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Descent, NeuronRisk, Neurons, Ridge, free_energy, langevin, self_consistency
+from measureflow.training import Descent, NeuronRisk, Neurons, Ridge, langevin
+from measureflow.training.free_energies import free_energy, self_consistency
 
 CLAIM = Claim(
     "Noisy gradient descent of neurons with weight decay converges from any start to the one minimiser of the free energy.",

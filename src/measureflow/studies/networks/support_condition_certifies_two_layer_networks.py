@@ -16,17 +16,8 @@ from measureflow.flows import Heun, evolve
 from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import (
-    Descent,
-    InverseTime,
-    Logistic,
-    NeuronRisk,
-    Neurons,
-    Ridge,
-    Square,
-    frank_wolfe,
-    ridge_criterion,
-)
+from measureflow.training import Descent, InverseTime, Logistic, NeuronRisk, Neurons, Ridge, Square, frank_wolfe
+from measureflow.training.certificates import ridge_criterion
 
 CLAIM = Claim(
     "The support condition and the duality gap certify two-layer networks as they do heads: the gap bounds the excess risk of "

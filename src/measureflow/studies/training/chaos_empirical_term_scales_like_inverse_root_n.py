@@ -11,8 +11,7 @@ from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.training.crowd import FIELD, TIMES, heads
-from measureflow.training import power_law
-from measureflow.training.chaos import wave
+from measureflow.training.chaos import power_law, wave
 
 CLAIM = Claim(
     "Theorem 5.2 (24)-(25), empirical term: N heads follow the limiting law with error N^{-1/2} for a fixed test function "

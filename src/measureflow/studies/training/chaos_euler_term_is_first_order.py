@@ -7,7 +7,7 @@ from measureflow.flows import RK4, evolve
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.training.crowd import FIELD, TIMES, heads
-from measureflow.training import power_law, step_error
+from measureflow.training.chaos import power_law, step_error
 
 CLAIM = Claim(
     "Theorem 5.2, Euler term: full-batch descent differs from the flow by O(ε).",

@@ -7,7 +7,7 @@ from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.studies.training.crowd import FIELD, TIMES, heads
-from measureflow.training import power_law, sample_error
+from measureflow.training.chaos import power_law, sample_error
 
 CLAIM = Claim(
     "Theorem 5.2, martingale term: one-sample SGD fluctuates like √ε and this does not shrink with the number of heads.",

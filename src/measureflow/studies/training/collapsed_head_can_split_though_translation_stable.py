@@ -9,8 +9,8 @@ from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
-from measureflow.training import Descent, Ridge, fixtures, observed_rate, rest_point, stability
-from measureflow.training.perturbation import matrix, splitting, translation
+from measureflow.training import Descent, Ridge, fixtures, stability
+from measureflow.training.perturbation import matrix, observed_rate, rest_point, splitting, translation
 
 CLAIM = Claim(
     "H_tr>0 with indefinite H is still unstable: splitting grows at -2λ_min(H) while translation returns; with ridge on all "

@@ -9,7 +9,9 @@ from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
-from measureflow.training import Descent, InverseTime, confinement, fixtures, stiffness
+from measureflow.training import Descent, InverseTime, fixtures
+from measureflow.training.convergence import confinement
+from measureflow.training.curvature import stiffness
 
 CLAIM = Claim(
     "As published (Remark 6.7): inward-pointing or dissipative conditions can be read off the formula for ∇Ψ.",

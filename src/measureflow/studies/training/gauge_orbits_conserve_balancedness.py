@@ -7,7 +7,9 @@ from measureflow.flows import RK4, Euler, evolve
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
-from measureflow.training import Descent, FullHeads, Ridge, StochasticDescent, balance_drift, fixtures, power_law
+from measureflow.training import Descent, FullHeads, Ridge, StochasticDescent, fixtures
+from measureflow.training.chaos import power_law
+from measureflow.training.convergence import balance_drift
 
 CLAIM = Claim(
     "Each head conserves W_Q^TW_Q-W_K^TW_K and W_V^TW_V-W_OW_O^T; so stationary sets come in gauge continua.",

@@ -19,19 +19,9 @@ from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import (
-    Descent,
-    NeuronRisk,
-    Neurons,
-    Ridge,
-    Square,
-    dissipation,
-    domination,
-    fixtures,
-    rest_point,
-    stability,
-    tangent_kernel,
-)
+from measureflow.training import Descent, NeuronRisk, Neurons, Ridge, Square, dissipation, fixtures, stability
+from measureflow.training.bounds import domination, tangent_kernel
+from measureflow.training.perturbation import rest_point
 
 CLAIM = Claim(
     "Remark 6.11: the constant of gradient domination from feature Jacobians and the loss bounds the observed decay from below.",

@@ -15,7 +15,9 @@ from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import heads
-from measureflow.training import Constant, Descent, InverseTime, Ridge, dissipation, fixtures, kl_exponent, rest_point
+from measureflow.training import Constant, Descent, InverseTime, Ridge, dissipation, fixtures
+from measureflow.training.convergence import kl_exponent
+from measureflow.training.perturbation import rest_point
 
 CLAIM = Claim(
     "Theorem 6.10 and Remarks 6.11-6.12 for α=1/2, and the PL statement of section 8: the gap decays like exp(-2c∫ξ).",

@@ -15,7 +15,8 @@ from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.theory import heads as theory
-from measureflow.training import HeadRisk, Ridge, fixtures, rest_point
+from measureflow.training import HeadRisk, Ridge, fixtures
+from measureflow.training.perturbation import rest_point
 
 CLAIM = Claim(
     "As published (Theorem 6.6 (5)): the convergence to one point rests on a finite or totally disconnected stationary set, "

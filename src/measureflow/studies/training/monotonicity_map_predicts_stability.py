@@ -20,7 +20,8 @@ from measureflow.plotting import Figure, draw_table, panels
 from measureflow.plotting.marks import PALETTE
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Constant, Descent, NeuronRisk, Neurons, Ridge, fixtures, monotonicity, rest_point
+from measureflow.training import Constant, Descent, NeuronRisk, Neurons, Ridge, fixtures
+from measureflow.training.perturbation import monotonicity, rest_point
 
 CLAIM = Claim(
     "Strong monotonicity predicts stable regimes: where m_0 > L_0 two clouds contract, at least like exp(-2(m_0-L_0)t).",

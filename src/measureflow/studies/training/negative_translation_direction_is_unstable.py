@@ -14,8 +14,8 @@ from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Constant, Descent, Ridge, fixtures, observed_rate
-from measureflow.training.perturbation import matrix, splitting, translation
+from measureflow.training import Constant, Descent, Ridge, fixtures
+from measureflow.training.perturbation import matrix, observed_rate, splitting, translation
 
 CLAIM = Claim(
     "Theorem 7.8: a negative direction of H_tr makes the Dirac unstable with initial speed -4ξη^2 v^TH_tr v.",

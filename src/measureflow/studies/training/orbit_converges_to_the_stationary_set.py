@@ -13,7 +13,8 @@ from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, draw_curves, draw_paths, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
-from measureflow.training import Descent, Ridge, confinement, dissipation, fixtures
+from measureflow.training import Descent, Ridge, dissipation, fixtures
+from measureflow.training.convergence import confinement
 
 CLAIM = Claim(
     "Theorem 6.6 (1)-(4) and Proposition 6.9: for a confined orbit the risk converges, D tends to 0 with ∫D dτ <= R(μ_0), "

@@ -6,8 +6,8 @@ import numpy as np
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
-from measureflow.training import Ridge, fixtures, observed_rate, rest_point, stability
-from measureflow.training.perturbation import matrix, splitting, translation
+from measureflow.training import Ridge, fixtures, stability
+from measureflow.training.perturbation import matrix, observed_rate, rest_point, splitting, translation
 
 CLAIM = Claim(
     "Theorem 7.5: a Dirac head with positive definite H attracts nearby laws exponentially.",

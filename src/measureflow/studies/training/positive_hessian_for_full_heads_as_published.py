@@ -11,8 +11,8 @@ from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Ridge, fixtures, rest_point
-from measureflow.training.perturbation import matrix, splitting
+from measureflow.training import Ridge, fixtures
+from measureflow.training.perturbation import matrix, rest_point, splitting
 
 CLAIM = Claim(
     "As published (Theorem 7.5 applied to the trained W_Q,W_K,W_V,W_O): positive definiteness of H is a verifiable condition "

@@ -6,9 +6,9 @@ The terms are measured one by one on coupled runs: the empirical measure like `N
 
 import numpy as np
 
-from measureflow.plotting import Figure, settlement_figure
+from measureflow.plotting import Figure, budget_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Descent, InverseTime, Practice, Settlement, fixtures, settle
+from measureflow.training import Descent, ErrorBudget, InverseTime, TrainingRule, error_budget, fixtures
 
 CLAIM = Claim(
     "One-sample SGD of N heads stays within the three-term bound of the mean-field equation for all steps up to the end.",
@@ -30,8 +30,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     )
     repeats = size.pick(48, 32)
     pool = risk.heads.gaussian(repeats * counts[-1], 0.5, key=seed)
-    practice = Practice(Descent(risk, InverseTime()), batch=1)
-    found = settle(practice, pool, 0.4, counts=counts, steps=steps, frames=11, repeats=repeats, noun="heads", key=seed)
+    rule = TrainingRule(Descent(risk, InverseTime()), batch=1)
+    found = error_budget(
+        rule, pool, 0.4, counts=counts, steps=steps, frames=11, repeats=repeats, noun="heads", key=seed
+    )
     bound = bounds(found)
     high = np.quantile(found.total, QUANTILE, axis=-1)
     empirical, step, samples = (term.power for term in found.terms)
@@ -49,7 +51,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     )
 
 
-def bounds(found: Settlement) -> np.ndarray:
+def bounds(found: ErrorBudget) -> np.ndarray:
     """The sum of the quantiles of the three terms, for each number of heads and step."""
     empirical, step, samples = (np.quantile(term.risk, QUANTILE, axis=1) for term in found.terms)
     return empirical[:, None] + (step + samples)[None, :]
@@ -58,4 +60,4 @@ def bounds(found: Settlement) -> np.ndarray:
 def draw(data: tuple) -> Figure:
     """Errors over heads and over steps, with the bound dashed."""
     counts, steps, total, bound = data
-    return settlement_figure(counts, steps, total, bound, title="one-sample descent against the mean-field equation")
+    return budget_figure(counts, steps, total, bound, title="one-sample descent against the mean-field equation")

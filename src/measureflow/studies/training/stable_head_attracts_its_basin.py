@@ -2,8 +2,8 @@
 
 With particles within `r` of the head, `d/dt W_2^2 <= -4 (lambda - r (L_3 + k E C_1 C_2) / 2) W_2^2`: the Hessian of `Psi` gives
 `lambda` and its change `L_3`, convexity of the loss makes the coupling of heads harmless to first order, and the bend `C_2` of
-the features is what it costs beyond. `training.basin` takes the `r` that leaves half of `lambda`, and the radius of starts from
-which no particle leaves that ball.
+the features is what it costs beyond. `training.bounds.basin` takes the `r` that leaves half of `lambda`, and the radius of
+starts from which no particle leaves that ball.
 """
 
 import equinox as eqx
@@ -17,7 +17,9 @@ from measureflow.measures import Particles
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Descent, Ridge, basin, fixtures, rest_point
+from measureflow.training import Descent, Ridge, fixtures
+from measureflow.training.bounds import basin
+from measureflow.training.perturbation import rest_point
 
 CLAIM = Claim(
     "Theorem 7.5: every law inside the basin of a stable head returns to it at the predicted rate.",

@@ -10,7 +10,9 @@ from scipy.optimize import minimize_scalar
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
-from measureflow.training import Ridge, fixtures, observed_rate, ridge_criterion
+from measureflow.training import Ridge, fixtures
+from measureflow.training.certificates import ridge_criterion
+from measureflow.training.perturbation import observed_rate
 
 CLAIM = Claim(
     "Remarks 6.4-6.5 and section 8: stationary, even exponentially stable, does not mean globally optimal.",

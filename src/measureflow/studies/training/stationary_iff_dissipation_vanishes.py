@@ -9,7 +9,8 @@ from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.training import Descent, Ridge, dissipation, fixtures, rest_point
+from measureflow.training import Descent, Ridge, dissipation, fixtures
+from measureflow.training.perturbation import rest_point
 
 CLAIM = Claim(
     "Theorem 6.3: a measure is stationary exactly when ∇Ψ vanishes on its support; being linear in W_O and W_V, Ψ is then "

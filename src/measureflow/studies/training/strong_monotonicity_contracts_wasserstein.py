@@ -12,7 +12,8 @@ from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import heads
-from measureflow.training import Constant, Descent, Ridge, fixtures, monotonicity, rest_point
+from measureflow.training import Constant, Descent, Ridge, fixtures
+from measureflow.training.perturbation import monotonicity, rest_point
 
 CLAIM = Claim(
     "Theorem 7.1 with Remark 7.2: if m_0>L_0, W_2 to the stationary measure decays at least like exp(-2m∫ξ); the test is "

@@ -15,8 +15,8 @@ from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import heads
-from measureflow.training import Descent, HeadRisk, ScoreHeads, dissipation, divergence_gap, fixtures, kl_exponent
-from measureflow.training.longtime import decay_exponent
+from measureflow.training import Descent, HeadRisk, ScoreHeads, dissipation, fixtures
+from measureflow.training.convergence import decay_exponent, divergence_gap, kl_exponent
 from measureflow.training.perturbation import coupling, matrix, splitting
 
 CLAIM = Claim(

@@ -5,7 +5,8 @@ import numpy as np
 
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import heads
-from measureflow.training import Ridge, critical_decay, fixtures, observed_rate
+from measureflow.training import Ridge, fixtures
+from measureflow.training.perturbation import critical_decay, observed_rate
 
 CLAIM = Claim(
     "The zero head is stable exactly when the decay exceeds σ_max(G_0).",

@@ -18,9 +18,9 @@ from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.training import crowd
+from measureflow.training import head_sums
 from measureflow.training.families import ByBlock, Theta
-from measureflow.training.heads import AbstractHeads
+from measureflow.training.head_families import AbstractHeads
 from measureflow.training.landscape import PARAMETERS, AbstractLandscape
 from measureflow.training.losses import CrossEntropy
 from measureflow.training.risk import AbstractRisk
@@ -82,7 +82,7 @@ class HeadRisk(AbstractRisk):
         """The average of the features over the heads: `z = ∫ phi dmu`."""
         tokens = self.tokens.astype(precision(mu))
         if isinstance(mu, Particles):
-            mixed = crowd.total(self.heads, mu.points, mu.weights, tokens)
+            mixed = head_sums.total(self.heads, mu.points, mu.weights, tokens)
         else:
             mixed = mu.integrate(jax.vmap(lambda theta: jax.vmap(lambda x: self.heads.mix(theta, x))(tokens)))
         return jnp.matmul(mixed, self.unembedding.astype(mixed.dtype), precision=jax.lax.Precision.HIGHEST)
@@ -93,7 +93,7 @@ class HeadRisk(AbstractRisk):
 
     def against(self, cotangents: Float[Array, "S T d"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
         """The pairing of what heads compute with given cotangents: `sum_st <(A x U)_st, c_st>`."""
-        return crowd.pairing(self.heads, xs, self.tokens.astype(xs.dtype), cotangents)
+        return head_sums.pairing(self.heads, xs, self.tokens.astype(xs.dtype), cotangents)
 
     def outer(self, mu: AbstractMeasure, theta: Theta) -> Float[Array, "d d"]:
         """What the best output of a head depends on: `G = E sum_t (A x)_t (softmax(z_t) - y_t)^T W_E^T`.

@@ -17,8 +17,8 @@ from measureflow import checks
 from measureflow.flows import precision
 from measureflow.measures import AbstractMeasure
 from measureflow.spaces import Euclidean
-from measureflow.training.attention import HeadRisk
 from measureflow.training.families import Stacked
+from measureflow.training.head_risk import HeadRisk
 from measureflow.training.risk import AbstractObjective, Baselines
 
 

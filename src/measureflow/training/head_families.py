@@ -63,6 +63,11 @@ class FullHeads(AbstractHeads):
     key_dim: int = eqx.field(static=True)
     value_dim: int = eqx.field(static=True)
 
+    @classmethod
+    def sized(cls, dim: int, size: int) -> "FullHeads":
+        """Heads on tokens of `dim` coordinates whose queries, keys and values have one size."""
+        return cls(dim, size, size)
+
     def __check_init__(self):
         for name in ("dim", "key_dim", "value_dim"):
             if getattr(self, name) < 1:
@@ -136,8 +141,16 @@ class FullHeads(AbstractHeads):
 class ValueHeads(AbstractHeads):
     """Heads whose scores `x_t^T M x_u` are frozen: only `W_V` and `W_O` are trained."""
 
-    form: Float[Array, "d d"] = eqx.field(converter=checks.floating)
+    form: Float[Array, "d d"]
     value_dim: int = eqx.field(static=True)
+
+    def __init__(self, form: Numbers, value_dim: int):
+        self.form, self.value_dim = checks.floating(form), value_dim
+
+    @classmethod
+    def sized(cls, dim: int, size: int) -> "ValueHeads":
+        """Heads with the scores `<x_t, x_u>`, on tokens of `dim` coordinates, whose values have a size."""
+        return cls(np.eye(dim), size)
 
     @property
     def dim(self) -> int:
@@ -194,6 +207,11 @@ class ScoreHeads(AbstractHeads):
         checks.shaped("value", self.value, (d, d), "It maps tokens to tokens.")
         self.basis = _units(d, self.value.dtype) if basis is None else checks.floating(basis)
         checks.shaped("basis", self.basis, ("k", d, d), "It lists matrices of the size of a token.")
+
+    @classmethod
+    def sized(cls, dim: int, size: int) -> "ScoreHeads":
+        """Heads whose values are the tokens, of `dim` coordinates; all scores are trained, so that no size is left to choose."""
+        return cls(np.eye(dim))
 
     @property
     def dim(self) -> int:

@@ -10,7 +10,7 @@ from measureflow.plotting.laws import panels
 from measureflow.plotting.marks import FAINT, INK, PALETTE
 
 
-def settlement_figure(
+def budget_figure(
     counts: Numbers, steps: Numbers, total: Numbers, bounds: Numbers, *, noun: str = "heads", title: str = ""
 ) -> Figure:
     """Draw measured errors `total` `(N, eps, repetition)` with bars for 90% of them, and sums of terms `bounds` `(N, eps)`."""

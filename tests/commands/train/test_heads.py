@@ -15,7 +15,7 @@ from measureflow import training
 from measureflow.cli import main
 from measureflow.cli.compare import _table
 from measureflow.cli.showing import print_report
-from measureflow.commands.train.job import reopen
+from measureflow.commands.train.certificate import reopen
 from measureflow.wording import Report
 
 
@@ -45,8 +45,8 @@ def test_the_limit_follows_the_mean_field_equation_and_not_the_samples(optimiser
     start, times = risk.heads.gaussian(32, 0.5, key=0), [0.0, 0.1, 0.2]
     descent = training.Descent(risk)
     field = descent if optimiser == "sgd" else training.HeavyBall(descent, 1.0)
-    path = mf.evolve(field, start if optimiser == "sgd" else training.extended(start, 1), times, mf.RK4(0.01))
-    risks = path.map(lambda mu: risk(mu if optimiser == "sgd" else training.marginal(mu, 2)))
+    path = mf.evolve(field, field.start(start), times, mf.RK4(0.01))
+    risks = path.map(lambda mu: risk(field.particles(mu)))
     np.testing.assert_allclose(run.data.limit, risks, rtol=1e-4)  # the tolerance of its steps is 1e-5
     quarters = [float(risk(mf.Particles(start.space, part))) for part in np.split(np.asarray(start.points), 4)]
     np.testing.assert_allclose(run.data.limit_error[0], np.std(quarters, ddof=1) / 2, rtol=1e-9)

@@ -18,9 +18,10 @@ from measureflow.measures import Particles
 from measureflow.precision import keep_all
 from measureflow.training.bounds import KERNEL, Basin, basin, domination, feature_bounds
 from measureflow.training.certificates import OPTIMAL
-from measureflow.training.dynamics import AbstractProfile, Descent
-from measureflow.training.examining import Examination
+from measureflow.training.dynamics import Descent
+from measureflow.training.examination import Examination
 from measureflow.training.perturbation import monotonicity
+from measureflow.training.profiles import AbstractProfile
 from measureflow.training.risk import AbstractRisk, parts
 
 MET = 48
@@ -65,7 +66,7 @@ class Assumptions(NamedTuple):
         return self.report._repr_html_()
 
 
-def assumptions(field: Descent, points: Numbers, found: Examination, *, samples: int = 32) -> Assumptions:
+def check_assumptions(field: Descent, points: Numbers, found: Examination, *, samples: int = 32) -> Assumptions:
     """Check a training run, from the particles `(k, n, D)` of all its frames and the examination of the last ones."""
     risk, _ = parts(field.energy)
     points = jnp.asarray(points)

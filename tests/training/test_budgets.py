@@ -9,9 +9,9 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.plotting import settlement_figure
+from measureflow.plotting import budget_figure
 from measureflow.training import fixtures
-from measureflow.training.settling import Term
+from measureflow.training.budgets import Term
 
 RISK = fixtures.f2()
 SIZES = {"counts": (4, 12, 36), "steps": (0.05, 0.025, 0.0125), "frames": 5, "repeats": 12, "noun": "heads"}
@@ -20,24 +20,24 @@ NETWORK = training.NeuronRisk([[1.0, 0.3], [-0.4, 1.0], [0.2, -1.0]], [1.0, -1.0
 
 
 @functools.cache
-def settled(name):
+def budget_of(name):
     descent = training.Descent(RISK)
-    practice, family = {
-        "sgd": (training.Practice(descent, batch=1), RISK.heads),
-        "adam": (training.Practice(training.Adam(descent, 0.1, 1.0, 1e-3)), RISK.heads),
-        "langevin": (training.Practice(descent, noise=training.langevin(50.0)), RISK.heads),
+    rule, family = {
+        "sgd": (training.TrainingRule(descent, batch=1), RISK.heads),
+        "adam": (training.TrainingRule(training.Adam(descent, 0.1, 1.0, 1e-3)), RISK.heads),
+        "langevin": (training.TrainingRule(descent, noise=training.langevin(50.0)), RISK.heads),
         "momentum of neurons": (
-            training.Practice(training.HeavyBall(training.Descent(NETWORK), 1.0), batch=2),
+            training.TrainingRule(training.HeavyBall(training.Descent(NETWORK), 1.0), batch=2),
             NEURONS,
         ),
     }[name]
     fewer = {"counts": (4, 8, 16), "repeats": 4, "frames": 3} if name in ("adam", "langevin") else {}
-    return training.settle(practice, family.gaussian(12 * 36, 0.5, key=0), 0.2 if fewer else 0.4, **SIZES | fewer)
+    return training.error_budget(rule, family.gaussian(12 * 36, 0.5, key=0), 0.2 if fewer else 0.4, **SIZES | fewer)
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum of neurons"])
 def test_the_whole_is_at_most_the_sum_of_its_terms(name):
-    found = settled(name)
+    found = budget_of(name)
     empirical, step, samples = (term.risk for term in found.terms)
     # The triangle inequality, run by run, where all terms are measured on the same heads.
     assert (found.total[0] <= empirical[0][None] + step + samples + 1e-12).all()
@@ -48,16 +48,16 @@ def test_the_whole_is_at_most_the_sum_of_its_terms(name):
 
 
 def test_a_run_is_stochastic_descent_itself():
-    practice, mu = training.Practice(training.Descent(RISK), batch=1), RISK.heads.gaussian(4, 0.5, key=1)
+    rule, mu = training.TrainingRule(training.Descent(RISK), batch=1), RISK.heads.gaussian(4, 0.5, key=1)
     times, key = jnp.array([0.0, 0.1, 0.2]), jax.random.key(3)
     path = training.sgd(RISK, mu, 0.05, 4, key=key, every=2)
-    np.testing.assert_allclose(practice.sampled(mu.points, times, 0.05, key)[:, 0], path.map(RISK), rtol=1e-13)
+    np.testing.assert_allclose(rule.sampled(mu.points, times, 0.05, key)[:, 0], path.map(RISK), rtol=1e-13)
     exact = mf.evolve(training.Descent(RISK), mu, times, mf.RK4(0.005)).map(RISK)
-    np.testing.assert_allclose(practice.exact(mu.points, times, key)[:, 0], exact, rtol=1e-6)
+    np.testing.assert_allclose(rule.exact(mu.points, times, key)[:, 0], exact, rtol=1e-6)
 
 
 def test_exponents_are_those_of_the_theory():
-    empirical, step, samples = (term.power for term in settled("sgd").terms)
+    empirical, step, samples = (term.power for term in budget_of("sgd").terms)
     assert step.exponent == pytest.approx(1.0, abs=0.1)
     # Twelve repetitions tell the others to about 0.15; the interval says so.
     for found, law in ((empirical, -0.5), (samples, 0.5)):
@@ -67,14 +67,14 @@ def test_exponents_are_those_of_the_theory():
 
 @pytest.mark.parametrize("name", ["adam", "langevin"])
 def test_what_is_not_sampled_has_no_term_of_samples(name):
-    found = settled(name)
+    found = budget_of(name)
     assert not found.terms[2].risk.any()
     assert dict(found.report().rows)["samples"] == "none: nothing is sampled"
     count, step = found.settings(0.01)
     assert count[1] <= count[0] <= count[2]
     assert np.isfinite(step).all()
     # Two terms share the error.
-    assert found.budget.error(int(count[0]), step[0]) == pytest.approx(0.01, rel=0.01)
+    assert found.law.error(int(count[0]), step[0]) == pytest.approx(0.01, rel=0.01)
 
 
 def test_constants_and_settings_follow_from_the_laws():
@@ -85,10 +85,10 @@ def test_constants_and_settings_follow_from_the_laws():
         Term("step", steps, 3 * steps[:, None] * repeats, ones, 1.0),
         Term("samples", steps, 4 * steps[:, None] ** 0.5 * repeats, ones, 0.5),
     )
-    found = training.Settlement(
+    found = training.ErrorBudget(
         np.array([4, 16]), np.array([0.1]), 1, terms, np.ones((2, 1, 4)), np.ones((2, 1, 4)), "heads"
     )
-    assert found.budget == pytest.approx((2.0, 3.0, 4.0))
+    assert found.law == pytest.approx((2.0, 3.0, 4.0))
     assert found.bounds[0, 0] == pytest.approx(2 / 2 + 0.3 + 4 * 0.1**0.5)
     count, step = found.settings(0.3)
     assert count == pytest.approx((400, 400, 400))
@@ -97,14 +97,16 @@ def test_constants_and_settings_follow_from_the_laws():
 
 
 def test_the_picture_has_a_line_and_a_bound_for_each_setting():
-    found = settled("sgd")
-    figure = settlement_figure(found.counts, found.steps, found.total, found.bounds)
+    found = budget_of("sgd")
+    figure = budget_figure(found.counts, found.steps, found.total, found.bounds)
     gids = [line.get_gid() for ax in figure.axes for line in ax.lines]
     assert (gids.count("found"), gids.count("law")) == (6, 6)
 
 
 def test_a_pool_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match="12 repetitions of 36 need 432"):
-        training.settle(training.Practice(training.Descent(RISK)), RISK.heads.gaussian(8, key=0), 0.1, **SIZES)
+        training.error_budget(
+            training.TrainingRule(training.Descent(RISK)), RISK.heads.gaussian(8, key=0), 0.1, **SIZES
+        )
     with pytest.raises(ValueError, match="`error` must be positive"):
-        settled("sgd").settings(0.0)
+        budget_of("sgd").settings(0.0)

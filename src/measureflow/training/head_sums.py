@@ -21,7 +21,7 @@ from measureflow.sums import native, pallas
 from measureflow.sums.kernels import AbstractHeadKernel
 from measureflow.sums.native.heads import NativeHeadKernel
 from measureflow.sums.pallas.heads import PallasHeadKernel
-from measureflow.training.heads import AbstractHeads, FullHeads
+from measureflow.training.head_families import AbstractHeads, FullHeads
 
 BLOCK = 2**25
 """Numbers that one block of sequences may hold at once: 256 MiB in float64."""

@@ -17,13 +17,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from measureflow import checks, wording
 from measureflow.annotations import Number, RandomKey
 from measureflow.fields import AbstractField
-from measureflow.flows import AbstractSolver, Adaptive, Euler, Langevin, evolve
+from measureflow.flows import AbstractNoise, AbstractSolver, Adaptive, Euler, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
 from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
-from measureflow.training.chaos import Budget, Power, wave
-from measureflow.training.dynamics import Adam, Descent, HeavyBall, StochasticDescent, extended, marginal
+from measureflow.training.chaos import ErrorLaw, Power, wave
+from measureflow.training.dynamics import AbstractOptimiser, StochasticDescent
 
 QUANTILE = 0.95
 """The share of repetitions that a bound should cover."""
@@ -33,31 +33,19 @@ RESAMPLED = 200
 
 
 @final
-class Practice(eqx.Module):
-    """How particles are trained: the field of the mean-field equation, and what a run does instead of it.
+class TrainingRule(eqx.Module):
+    """How particles are trained: the field of the mean-field equation, and what a run does instead of following it.
 
-    - `field`: a `Descent`, or momentum or Adam of one.
+    - `field`: a `Descent`, or another optimiser along one.
     - `batch`: data drawn at each step; none if all are used.
     - `noise`: thermal noise, if there is any.
     - `solver`: that of the mean-field equation; steps of the flow are its own.
     """
 
-    field: Descent | HeavyBall | Adam
+    field: AbstractOptimiser
     batch: int | None = eqx.field(static=True, default=None)
-    noise: Langevin | None = None
+    noise: AbstractNoise | None = None
     solver: AbstractSolver = eqx.field(default_factory=lambda: Adaptive(1e-6, 1e-8))
-
-    @property
-    def descent(self) -> Descent:
-        """The descent within."""
-        inner = self.field if isinstance(self.field, Descent) else self.field.field
-        assert isinstance(inner, Descent)
-        return inner
-
-    @property
-    def vectors(self) -> int:
-        """How many vectors a particle has, with velocities or averages."""
-        return 1 if isinstance(self.field, Descent) else 2 if isinstance(self.field, HeavyBall) else 3
 
     def exact(self, points: Float[Array, "n D"], times: Array, key: PRNGKeyArray) -> Float[Array, "k 2"]:
         """What is watched along the equation with all data and accurate steps; thermal noise stays."""
@@ -75,23 +63,21 @@ class Practice(eqx.Module):
         """The same in steps on samples: what a run does."""
         if self.batch is None:
             return self.stepped(points, times, step, key)
-        inner = self.descent
+        inner = self.field.descent
         drawn = StochasticDescent(inner.energy, key, step, self.batch, inner.profile, factor=inner.factor)
-        field = drawn if isinstance(self.field, Descent) else eqx.tree_at(lambda f: f.field, self.field, drawn)
-        return self._watched(field, points, times, Euler(step), key)
+        return self._watched(self.field.along(drawn), points, times, Euler(step), key)
 
     def _watched(
         self, field: AbstractField, points: Array, times: Array, solver: AbstractSolver | None, key: PRNGKeyArray
     ) -> Float[Array, "k 2"]:
-        mu = Particles(Euclidean(points.shape[-1]), points)
-        start = mu if self.vectors == 1 else extended(mu, self.vectors - 1)
+        start = self.field.start(Particles(Euclidean(points.shape[-1]), points))
         solver = Euler((times[1] - times[0]) / FINE) if solver is None else solver
         noise = {} if self.noise is None else {"noise": self.noise, "key": key}
         return evolve(field, start, times, solver, **noise).map(self._look)
 
     def _look(self, mu: Particles) -> Float[Array, " 2"]:
-        mu = mu if self.vectors == 1 else marginal(mu, self.vectors)
-        return jnp.stack([self.descent.energy(mu), mu.expect(wave)])
+        particles = self.field.particles(mu)
+        return jnp.stack([self.field.descent.energy(particles), particles.expect(wave)])
 
 
 FINE = 32
@@ -128,7 +114,7 @@ class Term(NamedTuple):
         return float(np.exp(np.mean(np.log(means) - self.law * np.log(self.settings)))) if self.risk.any() else 0.0
 
 
-class Settlement(NamedTuple):
+class ErrorBudget(NamedTuple):
     """Training against the mean-field equation: the terms, and the whole by number of particles and step.
 
     `total` `(N, eps, repetition)` are the largest differences of the risk over the run, `total_test` those of the test function.
@@ -143,18 +129,18 @@ class Settlement(NamedTuple):
     noun: str
 
     @property
-    def budget(self) -> Budget:
+    def law(self) -> ErrorLaw:
         """The constants of the three terms."""
-        return self._budget(None)
+        return self._law(None)
 
-    def _budget(self, rows: np.ndarray | None) -> Budget:
+    def _law(self, rows: np.ndarray | None) -> ErrorLaw:
         a, b, c = (term.constant(rows) for term in self.terms)
-        return Budget(a, b, c * self.batch**0.5)
+        return ErrorLaw(a, b, c * self.batch**0.5)
 
     @property
     def bounds(self) -> Float[np.ndarray, "N eps"]:
         """The sum of the three terms for each number of particles and step."""
-        found = self.budget
+        found = self.law
         return np.array([[found.error(int(n), float(e), self.batch) for e in self.steps] for n in self.counts])
 
     @property
@@ -170,8 +156,8 @@ class Settlement(NamedTuple):
         """How many particles and which step keep the error below a bound: the answer, and its interval by repetitions."""
         checks.positive("error", error)
         draws = _redrawn(self.total.shape[-1])
-        found = np.array([self._budget(rows).settings(error, self.batch) for rows in draws])
-        best = self.budget.settings(error, self.batch)
+        found = np.array([self._law(rows).settings(error, self.batch) for rows in draws])
+        best = self.law.settings(error, self.batch)
         low, high = np.quantile(found, [(1 - QUANTILE) / 2, (1 + QUANTILE) / 2], axis=0)
         count, step = ((float(best[k]), float(low[k]), float(high[k])) for k in (0, 1))
         return count, step
@@ -218,8 +204,8 @@ def _power(found: Power) -> str:
     return f"{found.exponent:.2f} ({low:.2f} to {high:.2f})" if low < high else f"{found.exponent:.2f}"
 
 
-def settle(
-    practice: Practice,
+def error_budget(
+    rule: TrainingRule,
     pool: Particles,
     time: float,
     *,
@@ -229,7 +215,7 @@ def settle(
     repeats: int = 16,
     noun: str = "particles",
     key: RandomKey = 0,
-) -> Settlement:
+) -> ErrorBudget:
     """Measure how far training is from the mean-field equation, which a large pool of particles stands for.
 
     Particles of repeated runs are disjoint parts of the pool, so that they are independent. Frames are at multiples of the
@@ -243,16 +229,16 @@ def settle(
     each = max(1, round(time / steps[0] / (frames - 1)))
     times = jnp.asarray(steps[0] * each * np.arange(frames))
     keys = jax.random.split(as_key(key), repeats)
-    limit = eqx.filter_jit(practice.exact)(pool.points, times, keys[0])
+    limit = eqx.filter_jit(rule.exact)(pool.points, times, keys[0])
     groups = {n: pool.points[: repeats * n].reshape(repeats, n, -1) for n in counts}
     few = counts[0]
-    exact = {n: _each(practice.exact, groups[n], times, keys) for n in counts}
-    stepped = {e: _each(practice.stepped, groups[few], times, keys, e) for e in steps}
+    exact = {n: _each(rule.exact, groups[n], times, keys) for n in counts}
+    stepped = {e: _each(rule.stepped, groups[few], times, keys, e) for e in steps}
     taken = [stepped[e] - exact[few] for e in steps]
-    if practice.noise is not None:
+    if rule.noise is not None:
         # Steps of different lengths follow different noise: only means over repetitions can be compared.
         taken = [one.mean(0, keepdims=True) for one in taken]
-    total = {(n, e): _each(practice.sampled, groups[n], times, keys, e) for n in counts for e in steps}
+    total = {(n, e): _each(rule.sampled, groups[n], times, keys, e) for n in counts for e in steps}
     terms = (
         _term("empirical measure", counts, [exact[n] - limit[None] for n in counts], -0.5),
         _term("step", steps, taken, 1.0),
@@ -261,7 +247,7 @@ def settle(
     risk, test = (
         np.array([[_largest(total[n, e] - limit[None])[part] for e in steps] for n in counts]) for part in (0, 1)
     )
-    return Settlement(np.array(counts), np.array(steps), practice.batch or 1, terms, risk, test, noun)
+    return ErrorBudget(np.array(counts), np.array(steps), rule.batch or 1, terms, risk, test, noun)
 
 
 def _each(run, groups: Float[Array, "r n D"], times: Array, keys: Array, *step: float) -> Float[Array, "r k 2"]:

@@ -12,8 +12,8 @@ from measureflow.sums import native
 from measureflow.sums.native.heads import NativeHeadKernel
 from measureflow.sums.pallas import heads as card
 from measureflow.sums.pallas.heads import PallasHeadKernel
-from measureflow.training import FullHeads, ScoreHeads, crowd
-from measureflow.training.crowd import XLAHeadKernel
+from measureflow.training import FullHeads, ScoreHeads, head_sums
+from measureflow.training.head_sums import XLAHeadKernel
 
 needs_kernel = pytest.mark.skipif(not native.available(), reason="the native kernel is not built here")
 ROUNDING = {"float32": 3e-6, "float64": 1e-14}
@@ -81,11 +81,11 @@ def test_heads_are_lowered_for_a_card_and_keep_no_scores(dtype):
 
 
 def test_a_card_takes_heads_that_fit_its_registers(monkeypatch):
-    monkeypatch.setattr(crowd.pallas, "available", lambda: True)
+    monkeypatch.setattr(head_sums.pallas, "available", lambda: True)
     points = jnp.zeros((4, 8))
-    assert isinstance(crowd.kernel_for(FullHeads(2, 1, 1), points), PallasHeadKernel)
-    assert isinstance(crowd.kernel_for(FullHeads(2, 17, 1), points), XLAHeadKernel)
-    assert isinstance(crowd.kernel_for(FullHeads(2, 1, 1), points.astype(jnp.float16)), XLAHeadKernel)
+    assert isinstance(head_sums.kernel_for(FullHeads(2, 1, 1), points), PallasHeadKernel)
+    assert isinstance(head_sums.kernel_for(FullHeads(2, 17, 1), points), XLAHeadKernel)
+    assert isinstance(head_sums.kernel_for(FullHeads(2, 1, 1), points.astype(jnp.float16)), XLAHeadKernel)
 
 
 @needs_kernel
@@ -96,7 +96,7 @@ def test_very_sharp_attention_neither_overflows_nor_divides_by_zero():
     @jax.jit
     def both(p, w, x, c):
         slopes = NativeHeadKernel(2, 2).gradient(p, x, c), plain.gradient(p, x, c)
-        return (crowd.total(heads, p, w, x), plain.total(p, w, x)), slopes
+        return (head_sums.total(heads, p, w, x), plain.total(p, w, x)), slopes
 
     totals, slopes = both(points, weights, tokens, cotangents)
     agree(*totals, 1e-12)
@@ -125,11 +125,11 @@ HEADS = FullHeads(5, 3, 2)
 
 
 def pairings(plain):
-    return XLAHeadKernel(HEADS).pairing if plain else functools.partial(crowd.pairing, HEADS)
+    return XLAHeadKernel(HEADS).pairing if plain else functools.partial(head_sums.pairing, HEADS)
 
 
 def totals(plain):
-    f = XLAHeadKernel(HEADS).total if plain else functools.partial(crowd.total, HEADS)
+    f = XLAHeadKernel(HEADS).total if plain else functools.partial(head_sums.total, HEADS)
     return lambda points, tokens, cotangents: f(points, cotangents[0, :, 0] @ jnp.ones((7, 20)), tokens)
 
 
@@ -163,7 +163,7 @@ def test_derivatives_of_both_modes_and_batches_are_those_of_the_xla_program(make
 )
 def test_full_heads_of_ordinary_size_go_through_the_kernel(heads, native_call):
     points, weights, tokens, _ = draw(3, 2, 4, heads)
-    program = str(jax.make_jaxpr(lambda p: crowd.total(heads, p, weights, tokens))(points))
+    program = str(jax.make_jaxpr(lambda p: head_sums.total(heads, p, weights, tokens))(points))
     assert ("ffi_call" in program) == (native_call and native.available())
 
 
@@ -172,7 +172,7 @@ def test_a_batch_of_heads_with_common_data_is_one_call():
     points, _, tokens, cotangents = draw(12, 2, 4, HEADS)
 
     def search(points):
-        return jax.vmap(jax.grad(lambda theta: crowd.pairing(HEADS, theta[None], tokens, cotangents)[0]))(points)
+        return jax.vmap(jax.grad(lambda theta: head_sums.pairing(HEADS, theta[None], tokens, cotangents)[0]))(points)
 
     program = str(jax.make_jaxpr(search)(points))
     assert program.count("ffi_call") == 1
