@@ -60,7 +60,7 @@ def test_no_public_signature_shows_where_types_are_kept_or_what_they_stand_for()
         ),
         (mf.Sphere.sample, "(self, key: PRNGKeyArray) -> Float[Array, 'd']"),
         (mf.transport.wasserstein, "(mu: AbstractMeasure, nu: AbstractMeasure, p: "),
-        (mf.training.tangent_kernel, "(risk: "),
+        (mf.training.bounds.tangent_kernel, "(risk: "),
     ],
 )
 def test_types_have_their_short_names(function, expected):
