@@ -112,11 +112,11 @@ MUTANTS = [
         "[asked.seed, len(words)]",
         "tests/sweeps/test_design.py",
     ),
-    Mutant("sweeps/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/sweeps/test_executor.py"),
-    Mutant("sweeps/batches.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/sweeps/test_executor.py"),
-    Mutant("sweeps/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/sweeps/test_executor.py"),
-    Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),
-    Mutant("sweeps/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
+    Mutant("sweeps/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/sweeps/test_cells.py"),
+    Mutant("sweeps/batches.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/sweeps/test_batches.py"),
+    Mutant("sweeps/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/sweeps/test_ledger.py"),
+    Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/plotting/test_sweeps.py"),
+    Mutant("sweeps/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/sweeps/test_overlays.py"),
     # Attention.
     Mutant(
         "fields/attention.py", HARDMAX, HARDMAX.replace("n.T,", "n,"), "negative-key-query-contracts-hardmax-to-zero"

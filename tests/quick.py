@@ -16,7 +16,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SECONDS = 90
 DEADLINE = "MEASUREFLOW_QUICK_DEADLINE"
-STRUCTURE = [f"tests/test_{name}.py" for name in ("floors", "project", "quick", "wording", "annotations", "docs")]
+STRUCTURE = [
+    f"tests/test_{name}.py" for name in ("floors", "mirror", "project", "quick", "wording", "signatures", "docs")
+]
 EXAMPLES = "tests/test_docs.py::test_every_example_file_runs_as_it_says"
 
 

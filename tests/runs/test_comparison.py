@@ -1,5 +1,6 @@
 """Runs side by side, as a user meets them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from PIL import Image
 import measureflow as mf
 from measureflow.cli import main
 from measureflow.runs import compare
-from measureflow.runs.comparison import figure
+from measureflow.runs.comparison import agreement, figure
 
 FLAT = {"beta": 0.3, "time": 0.2, "frames": 3, "verify": False}
 ROUND = {"beta": 1.0, "time": 0.2, "frames": 3, "verify": False, "init": "clusters"}
@@ -188,3 +189,22 @@ def test_bad_input_gets_a_sentence(capsys, tmp_path):
         capsys, *made("circle", "circle-tokens"), "--out", "none/picture.png"
     )
     assert "`runs`" in complaint(capsys)
+
+
+def test_a_repeated_run_says_how_far_it_agrees_and_which_versions_differ(tmp_path, capsys):
+    words = {"n": 5, "time": 1.0, "frames": 3, "solver": "heun", "dt": 0.25}
+    one, other = (
+        mf.runs.run("simulate", out=str(tmp_path / f"run{beta}"), beta=beta, **words) for beta in (1.0, 1.0 + 1e-9)
+    )
+    assert agreement(one, one).to_the_bit
+    found = agreement(one, other)
+    assert 0 < found.difference < 1e-7
+    assert "The data agree to " in str(found)
+    info = json.loads((tmp_path / "run1.0" / "run.json").read_text())
+    info["versions"]["jax"] = "0.1"
+    (tmp_path / "run1.0" / "run.json").write_text(json.dumps(info))
+    assert main(["rerun", str(tmp_path / "run1.0"), "--out", str(tmp_path / "again")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The data are the same to the bit. Versions that differ: jax 0.1 then," in said
+    short = mf.runs.run("simulate", out=str(tmp_path / "short"), beta=1.0, **{**words, "frames": 2})
+    assert "not comparable" in str(agreement(one, short))

@@ -1,6 +1,8 @@
 """Run folders: what is in them, and that nothing of a user is ever lost."""
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,19 +14,8 @@ import pytest
 import xarray
 
 import measureflow as mf
-from measureflow.cli import main
 from measureflow.runs.command import command
-from measureflow.runs.reader import check_inputs
 from measureflow.words import InputError
-
-WORDS = {"n": 24, "time": 2.0, "frames": 9, "frames_per_leg": 3}
-SIMULATE = command("simulate")
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A finished small run."""
-    return mf.runs.run("simulate", **WORDS, out=str(tmp_path_factory.mktemp("runs") / "small"))
 
 
 def test_xarray_reads_the_frames_by_name(run):
@@ -36,64 +27,19 @@ def test_xarray_reads_the_frames_by_name(run):
     np.testing.assert_allclose(np.linalg.norm(data.points, axis=-1), 1.0, atol=1e-14)
 
 
-def test_series_are_stored_with_their_labels(run):
-    path = SIMULATE.job(run.config).flow.run()
-    energy = path.map(mf.InteractionEnergy(9.0)) / (np.exp(9.0) / 18.0)
-    np.testing.assert_allclose(run.series["energy"].values, energy, rtol=1e-6)
-    np.testing.assert_array_equal(run.series["clusters"].values, mf.diagnostics.cluster_counts(path))
-    assert run.series["energy"].label == run.data.energy.attrs["label"] == "energy E / max E"
-    assert run.series["clusters"].counts
-
-
-def test_the_run_knows_what_made_it(run):
-    info = run.info
-    assert info["ok"]
-    assert info["finished"]
-    assert (info["format"], info["command"], info["precision"], info["seed"]) == (2, "simulate", "float64", 0)
-    assert info["outcome"] == "Reached t = 2."
-    assert info["engine"] == SIMULATE.job(run.config).flow.start.engine_name
-    assert info["versions"]["measureflow"] == mf.__version__
-    assert {"device", "platform", "git", "fingerprint"} <= set(info)
-    assert 0 < run.stats["error"] < 1e-6
-    assert run.stats["steps"] > 0
-
-
 def test_the_state_is_the_measure_after_the_last_frame(run):
     marker = json.loads((run.path / "commit.json").read_text())
     assert (marker["frames"], marker["state"]) == (9, "state-9.eqx")
     assert [p.name for p in run.path.glob("state-*")] == ["state-9.eqx"]
-    state = eqx.tree_deserialise_leaves(run.path / "state-9.eqx", SIMULATE.job(run.config).flow.start)
+    state = eqx.tree_deserialise_leaves(run.path / "state-9.eqx", command("simulate").job(run.config).flow.start)
     # A frame is read off inside the last step, the state at its end: they differ by roundings.
     np.testing.assert_allclose(state.points, run.final.points, atol=1e-11)
-
-
-def test_numbers_are_stored_in_the_precision_of_the_flow(tmp_path):
-    start = mf.Particles(mf.Sphere(3), np.eye(3, dtype=np.float32))
-    flow = mf.Flow(mf.SoftmaxAttention.isotropic(3, 1.0), start, [0.0, 0.1], mf.Euler(0.1))
-    run = mf.runs.record(flow, tmp_path / "run", verify=False)
-    assert run.info["precision"] == "float32"
-    assert run.data.points.dtype == np.float32
-
-
-def test_a_flipped_bit_is_found_when_frames_are_read(run, tmp_path):
-    """Each chunk has a checksum."""
-    copy = tmp_path / "copy"
-    subprocess.run(["cp", "-r", str(run.path), str(copy)], check=True)
-    chunk = next(file for file in (copy / "data.zarr" / "points" / "c" / "1").rglob("*") if file.is_file())
-    data = bytearray(chunk.read_bytes())
-    data[len(data) // 2] ^= 16
-    chunk.write_bytes(bytes(data))
-    with pytest.raises(ValueError, match=r"[Cc]hecksum|crc32c"):
-        _ = mf.runs.open(copy).data.points.values
-    with pytest.raises(InputError, match=r"is a run that is broken: frame 4 in data.zarr: .*[Cc]hecksum"):
-        mf.runs.open(copy).at(4)
-    assert mf.runs.open(copy).at(2).points.shape == (24, 3)
 
 
 def test_an_existing_folder_is_never_overwritten_without_force(run):
     before = (run.path / "run.json").stat().st_mtime_ns
     with pytest.raises(InputError, match="exists; choose another folder"):
-        mf.runs.run("simulate", **WORDS, out=str(run.path))
+        mf.runs.run("simulate", n=24, out=str(run.path))
     assert (run.path / "run.json").stat().st_mtime_ns == before
 
 
@@ -157,83 +103,30 @@ def test_frames_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_blow_up_keeps_the_frames_before_it(tmp_path):
-    words = {"space": "euclidean", "dim": 1, "n": 3, "attention": "unnormalised", "beta": 1, "time": 3, "frames": 61}
-    run = mf.runs.run("simulate", **words, out=str(tmp_path / "run"))
-    assert run.finished
-    assert not run.ok
-    assert run.outcome.startswith("Blew up at t = ")
-    assert run.times[-1] <= run.stats["blow_up_time"] < run.times[-1] + 0.05
-    assert np.isfinite(xarray.open_zarr(run.path / "data.zarr").points).all()
+def test_a_live_run_is_locked_and_a_second_process_is_refused(tmp_path, flow):
+    refused = []
+
+    def watch(job, state):
+        if state.frames == 2:
+            assert mf.runs.open(tmp_path / "run").alive
+            with pytest.raises(InputError, match="being written by another process") as caught:
+                mf.runs.record(flow(), tmp_path / "run", resume=True, frames_per_leg=2)
+            refused.append(caught.value)
+            with pytest.raises(InputError, match="being written by another process"):
+                mf.runs.record(flow(), tmp_path / "run", force=True, frames_per_leg=2)
+
+    run = mf.runs.record(flow(), tmp_path / "run", frames_per_leg=2, watch=watch)
+    assert len(refused) == 1
+    assert run.frames == 6
+    assert not run.alive
 
 
-def cut(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def changed(path, **words):
-    path.write_text(json.dumps(json.loads(path.read_text()) | words))
-
-
-BROKEN = {
-    "half of run.json": (lambda run: cut(run / "run.json"), "run.json: "),
-    "run.json without a title": (lambda run: changed(run / "run.json", title=None), "run.json: 'title' is None"),
-    "a later format": (lambda run: changed(run / "run.json", format=99), "of a later version"),
-    "half of commit.json": (lambda run: cut(run / "commit.json"), "commit.json: "),
-    "999 frames": (lambda run: changed(run / "commit.json", frames=999), "999 frames are said to be safe, of 9"),
-    "no data": (lambda run: subprocess.run(["rm", "-r", run / "data.zarr"], check=True), "data.zarr: "),
-    "half of the metadata": (lambda run: cut(run / "data.zarr" / "points" / "zarr.json"), "data.zarr: "),
-    "a lost chunk": (
-        lambda run: (run / "data.zarr" / "points" / "c" / "1" / "0" / "0").unlink(),
-        "chunk 1 of 'points' is missing",
-    ),
-    "half of config.toml": (lambda run: cut(run / "config.toml"), "config.toml: "),
-}
-
-
-@pytest.mark.parametrize(("harm", "words"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_folder_says_what_is_broken(run, tmp_path, capsys, harm, words):
-    """In every command that reads one."""
-    copy = tmp_path / "copy"
-    subprocess.run(["cp", "-r", str(run.path), str(copy)], check=True)
-    harm(copy)
-    with pytest.raises(InputError) as caught:
-        _ = mf.runs.open(copy).config
-    assert words in str(caught.value)
-    assert "copy' is a run that is broken" in str(caught.value)
-    assert main(["compare", str(copy), str(run.path)]) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_a_run_can_be_read_when_its_inputs_are_gone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.savez("tokens.npz", points=np.eye(3))
-    made = mf.runs.run("simulate", init="tokens.npz", layers=1, out="run")
-    check_inputs(made)
-    np.savez("tokens.npz", points=-np.eye(3))
-    with pytest.raises(InputError, match=r"was made with 'tokens.npz', which has changed since"):
-        check_inputs(made)
-    Path("tokens.npz").unlink()
-    with pytest.raises(InputError, match=r"was made with 'tokens.npz', which is gone"):
-        check_inputs(made)
-    assert mf.runs.open("run").config.init == "tokens.npz"
-    assert mf.runs.open("run").final.points.shape == (3, 3)
-    assert made.info["inputs"].keys() == {"tokens.npz"}
-    with pytest.raises(InputError, match=r"Cannot read numbers from 'tokens.npz'"):
-        mf.runs.rerun("run")
-
-
-def test_an_archive_that_expands_beyond_memory_is_refused_unread(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.savez_compressed("zeros.npz", points=np.zeros((10**5, 3)))
-    monkeypatch.setattr("measureflow.words.files.available", lambda: 1e6)
-    with pytest.raises(InputError, match=r"it holds 2.4 MB, more than the 1 MB of memory that are free"):
-        mf.runs.run("simulate", init="zeros.npz", space="euclidean")
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is not a run folder"):
-        mf.runs.open(tmp_path / "nothing")
-    (tmp_path / "config.toml").write_text("n = 3\n")
-    with pytest.raises(InputError, match="is not a run folder"):
-        mf.runs.open(tmp_path)
+def test_a_folder_that_another_process_begins_is_left_alone(tmp_path, flow):
+    """It is empty and locked for a moment, between its making and its first file."""
+    (tmp_path / "run").mkdir()
+    lock = os.open(tmp_path / "run", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="being written by another process"):
+        mf.runs.record(flow(), tmp_path / "run")
+    assert (tmp_path / "run").is_dir()
+    os.close(lock)

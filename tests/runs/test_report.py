@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs.report import _told, card, figure, movie, save, table
+from measureflow.runs.report import card, figure, movie, save, table
+from measureflow.runs.results import record_of
 from measureflow.words import InputError, Series
-from measureflow.words.series import Watched
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,13 @@ def test_the_error_estimate_without_noise_is_of_steps_and_sums(run):
 
 
 def test_numbers_that_overflow_are_told_as_far_as_they_go():
-    times = np.arange(4.0)
-    assert _told(Watched("e", np.array([1.0, 2.0, 3.0, 4.0]), "e"), times) == "1 to 4"
-    assert _told(Watched("e", np.array([1.0, 2.0, np.inf, np.nan]), "e"), times).startswith("1 to 2 at t = 1, then")
-    assert _told(Watched("e", np.array([np.inf, np.inf, 1.0, 1.0]), "e"), times) == ""
+    start = mf.Particles(mf.Sphere(2), np.eye(2))
+    path = mf.evolve(mf.Perceptron(np.zeros((2, 1)), np.zeros((1, 2)), [0.0]), start, np.arange(4.0), mf.Euler(1.0))
+    values = {"low": [1.0, 2.0, 3.0, 4.0], "high": [1.0, 2.0, np.inf, np.nan], "beyond": [np.inf, np.inf, 1.0, 1.0]}
+    rows = dict(table(record_of(path, curves={name: np.array(of) for name, of in values.items()})).rows)
+    assert rows["low"] == "1 to 4"
+    assert rows["high"] == "1 to 2 at t = 1, then beyond all numbers"
+    assert "beyond" not in rows
 
 
 def test_a_blow_up_of_tokens_is_in_table_title_and_curves(tmp_path):
@@ -83,14 +86,6 @@ def test_reports_come_out_in_another_process(run):
     found = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == str(table(run))
-
-
-def test_a_run_is_a_sequence_of_measures(run):
-    assert len(run) == 5
-    assert [type(mu) for mu in run] == 5 * [mf.Particles]
-    np.testing.assert_array_equal(run.at(-1).points, run.final.points)
-    with pytest.raises(IndexError, match="has 5 frames"):
-        run.at(5)
 
 
 def test_a_run_without_frames_has_a_table_and_no_picture(tmp_path):

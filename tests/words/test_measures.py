@@ -1,4 +1,4 @@
-"""Words for measures: what a folder keeps of them, the way back, and the laws that tokens share with their limits."""
+"""Words for measures: what a folder keeps of them, the way back, and their runs."""
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,9 @@ import measureflow as mf
 from measureflow.runs.command import command
 from measureflow.runs.report import figure
 from measureflow.words import InputError
-from measureflow.words.initial_laws import SPREAD, blob
 from measureflow.words.measures.densities import peaks
 from measureflow.words.table import load
-from measureflow.words.vocabulary import LAWS, MEASURES
+from measureflow.words.vocabulary import MEASURES
 
 SMALL = {
     "particles": {"n": 5, "dim": 2},
@@ -158,42 +157,6 @@ def _tops(grid, values):
 def _around(grid, values, top):
     near = np.abs((grid - top + np.pi) % (2 * np.pi) - np.pi) < 0.5
     return values[near].sum() * 2 * np.pi / len(grid)
-
-
-SAME_LAW = [("gaussian", "gaussian"), ("mixture", "clusters"), ("mixture", "gaussian"), *(
-    (kind, law) for kind in ("circle", "cells", "sphere") for law in LAWS if "own coordinates" not in LAWS[law].traits
-)]  # fmt: skip
-
-
-@pytest.mark.parametrize(("measure", "init"), SAME_LAW)
-def test_tokens_are_a_sample_of_the_law_that_the_limit_starts_from(measure, init):
-    n = 200_000
-    asked = SIMULATE.settings({"measure": measure, "init": init, "seed": 4})
-    limit = MEASURES[measure].start(asked)
-    words = {"n": n, "init": init, "seed": 4, "space": asked.space, "dim": asked.dim, "beta": 1.0}
-    tokens = MEASURES["particles"].start(SIMULATE.settings(words))
-
-    def features(x):  # low moments, which tell these laws apart
-        return jnp.concatenate([x, jnp.outer(x, x).ravel(), x**3, x**4])
-
-    f = jax.vmap(features)(tokens.points)
-    spread = np.asarray(f.std(0)) / np.sqrt(n)
-    # Five standard errors, for some twenty numbers in eleven cases: a failure by chance has probability 1e-4.
-    # Tokens of ripples are drawn within cells of a grid: 5e-4 is the square of the width of a cell.
-    # Cells see features at their middles: 512 of them are off by the square of the width too, 2e-5.
-    bound = 5 * spread + (5e-4 if init == "ripples" else 2e-5 if measure == "cells" else 1e-12)
-    assert (np.abs(f.mean(0) - limit.expect(features)) <= bound).all()
-
-
-@pytest.mark.parametrize("dim", [2, 3])
-def test_a_blob_is_the_direction_of_a_normal_vector(dim):
-    centre = jnp.eye(dim)[0]
-    x = jnp.concatenate([jnp.array([0.3]), jnp.sqrt(1 - 0.09)[None], jnp.zeros(dim - 2)])
-    r = np.linspace(0, 5, 200_001)
-    gaps = ((r[:, None] * np.asarray(x) - np.asarray(centre)) ** 2).sum(1)
-    integrand = r ** (dim - 1) * np.exp(-gaps / (2 * SPREAD**2)) / (2 * np.pi * SPREAD**2) ** (dim / 2)
-    # The trapezoidal rule with step 2.5e-5 on a bump of width 0.2: its error is far below rounding of the sum.
-    np.testing.assert_allclose(blob(x[None], centre)[0], np.trapezoid(integrand, r), rtol=1e-9)
 
 
 def test_peaks_are_counted_around_the_circle():
