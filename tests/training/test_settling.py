@@ -9,7 +9,7 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.plotting import settlement_figure
+from measureflow.plotting.settling import settlement_figure
 from measureflow.training import fixtures
 from measureflow.training.settling import Term
 

@@ -82,9 +82,9 @@ def figure(run: Recorded) -> Any:
     _check_drawable(run)
     if _has_frames(run):
         return _describer(run).figure(run)
-    from measureflow.plotting import watched_figure
+    from measureflow.plotting.time_series import series_figure
 
-    return watched_figure(run)
+    return series_figure(run)
 
 
 def movie(run: Recorded, file: str | Path) -> Path:

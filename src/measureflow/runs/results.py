@@ -91,7 +91,7 @@ def movie(result: Trajectory | Run, file: str | Path, *, title: str = "") -> Pat
 
 def dendrogram(tree: Mergers, *, log: bool = False) -> Any:
     """The picture of a tree of mergers."""
-    from measureflow.plotting import mergers_figure
+    from measureflow.plotting.mergers import mergers_figure
 
     return shown(mergers_figure(tree.times, tree.pairs, tree.groups, tree.end, log=log))
 

@@ -30,7 +30,7 @@ SEEDS = "seed"
 
 def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
     """The picture of a sweep: `show` names a series or a final value, `theory` is a law to draw on top."""
-    from measureflow.plotting import Axis, Band, bands_figure, maps_figure
+    from measureflow.plotting.sweeps import Axis, Band, bands_figure, maps_figure
 
     if not sweep.cells:
         raise InputError(f"{str(sweep.path)!r} has no computed cells to draw yet.")

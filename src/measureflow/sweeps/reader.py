@@ -109,8 +109,8 @@ class Sweep:
     def plot(self, show: str | None = None, theory: Any = None) -> Any:
         """The picture: a map over two axes, or curves with bands over one; values are means over the seed.
 
-        `show` names the series or final value; `theory` is a `measureflow.plotting.Law` to draw on top, in place of the one that
-        the design names.
+        `show` names the series or final value; `theory` is a `measureflow.plotting.TheoryCurve` to draw on top, in place of
+        the one that the design names.
         """
         from measureflow.runs.results import shown
         from measureflow.sweeps.picture import picture

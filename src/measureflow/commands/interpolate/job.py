@@ -148,7 +148,7 @@ def labels_of(run: Run) -> np.ndarray:
 
 def figure(run: Run) -> Any:
     """Measures at the ends of stages, and below how far they are from their targets."""
-    from measureflow.plotting import interpolation_figure
+    from measureflow.plotting.interpolation import interpolation_figure
 
     errors = [series.values for name, series in run.series.items() if name.startswith("measure_")]
     stages = list(zip(run.stats.get("stages", []), run.stats.get("ends", []), strict=True))

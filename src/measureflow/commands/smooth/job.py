@@ -160,12 +160,12 @@ class Smoothing:
     @property
     def figure(self) -> Any:
         """The picture."""
-        from measureflow.plotting import Fading, smoothing_figure
+        from measureflow.plotting.smoothing import SimilarityDecay, smoothing_figure
 
         exact = self.laws[1].kind == "exact"
         rates = [None if self.relu or law.kind != "exact" else law.value for law in self.laws]
         return smoothing_figure(
-            [Fading(*parts) for parts in zip(self._names, self.runs, rates, strict=True)],
+            [SimilarityDecay(*parts) for parts in zip(self._names, self.runs, rates, strict=True)],
             self.alphas,
             self.over,
             chosen=(self.alpha, self.measured[1].value),

@@ -79,7 +79,7 @@ def settled(config: Training, *, repeats: int = 16) -> Settlement:
 
 def figure(found: Settlement, config: Training) -> Any:
     """Errors over numbers of particles and steps, beside the sum of their terms."""
-    from measureflow.plotting import settlement_figure
+    from measureflow.plotting.settling import settlement_figure
 
     title = f"{config.optimiser} of {config.noun} on {config.data} against the mean-field equation"
     return settlement_figure(found.counts, found.steps, found.total, found.bounds, noun=found.noun, title=title)

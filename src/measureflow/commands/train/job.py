@@ -306,9 +306,9 @@ def reopen(path: str) -> Reopened:
 
 def figure(run: Run) -> Any:
     """The picture of a training run; what a killed run has not stored is computed now."""
-    from measureflow.plotting import training_figure
+    from measureflow.plotting.training import training_figure
 
-    stored = {name: run.data[name].values for name in DRAWN if name in run.data}
+    stored: dict[str, Any] = {name: run.data[name].values for name in DRAWN if name in run.data}
     if "invariants" not in stored:
         found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
         stored = {name: values for name, (_, values) in found.items()}

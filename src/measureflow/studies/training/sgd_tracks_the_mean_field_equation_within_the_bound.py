@@ -6,7 +6,8 @@ The terms are measured one by one on coupled runs: the empirical measure like `N
 
 import numpy as np
 
-from measureflow.plotting import Figure, settlement_figure
+from measureflow.plotting import Figure
+from measureflow.plotting.settling import settlement_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import Descent, InverseTime, Practice, Settlement, fixtures, settle
 

@@ -74,7 +74,7 @@ class AxialWord(AbstractDensityWord):
 
     def figure(self, run: "Recorded") -> Any:
         """The density over heights at four telling times and through time, and the series."""
-        from measureflow.plotting import axial_figure
+        from measureflow.plotting.density import axial_figure
 
         return axial_figure(run)
 

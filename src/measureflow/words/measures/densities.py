@@ -70,7 +70,7 @@ class AbstractRing(AbstractDensityWord):
 
     def figure(self, run: "Recorded") -> Any:
         """Rings at four telling times, and the density over time."""
-        from measureflow.plotting import circle_figure
+        from measureflow.plotting.density import circle_figure
 
         return circle_figure(run)
 

@@ -43,7 +43,7 @@ class AbstractNormal(AbstractMeasureWord):
 
     def figure(self, run: "Recorded") -> Any:
         """Ellipses, the cone of covariances, and the series."""
-        from measureflow.plotting import gaussian_figure
+        from measureflow.plotting.gaussian import gaussian_figure
 
         return gaussian_figure(run, blow_up_time=run.stats.get("blow_up_time"))
 

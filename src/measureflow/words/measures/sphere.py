@@ -85,7 +85,7 @@ class SphereWord(AbstractDensityWord):
 
     def figure(self, run: "Recorded") -> Any:
         """Maps at four telling times, and the series."""
-        from measureflow.plotting import sphere_figure
+        from measureflow.plotting.density import sphere_figure
 
         return sphere_figure(run, lambda i: self.drawn(run.at(i)))
 
