@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from measureflow.plotting import TimeSeries
+from measureflow.plotting import Record, TimeSeries
 from measureflow.plotting.training import draw_particles, draw_spectra, training_figure
 
 RNG = np.random.default_rng(0)
@@ -20,7 +20,7 @@ def line(figure, name):
 
 def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
     series = {"risk": TimeSeries(RISK, "risk"), "dissipation": TimeSeries(LOST, "dissipation")}
-    run = SimpleNamespace(times=TIMES, series=series, title="a run", at=lambda i: None)
+    run = Record(SimpleNamespace(times=TIMES, stats={}), series, "a run")
     spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
     more = {"limit": RISK - 0.1, "many": 99, "baselines": {"unigram": 2.5}}
     figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, **more)

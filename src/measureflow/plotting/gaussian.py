@@ -136,7 +136,7 @@ def gaussian_figure(run: Recorded, *, blow_up_time: float | None = None, figure:
         left.set_title(f"until t = {times[last - 1]:.3g}", fontsize=13, color=INK)
     if d == 2:
         draw_cone(right, np.swapaxes(covs[:last], 0, 1), scale=1.2)
-        right.set_title("covariances [[a, c], [c, b]] in their cone", fontsize=13, color=INK)
+        right.set_title("covariances [[a, c], [c, b]]\nin their cone", fontsize=13, color=INK)
     else:
         _draw_deviations(right, times, covs)
     row = draw_series_row(below, run, blow_up_time=blow_up_time)

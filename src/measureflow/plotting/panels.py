@@ -26,15 +26,24 @@ def page(
 ) -> AnyFigure:
     """The figure that was given, or a new one of some inches, whose constrained layout has these paddings.
 
-    A given figure without a layout gets the constrained layout, so that its labels have room; a subfigure keeps that of
-    the figure it is part of.
+    A given figure without a layout, or the figure that a given subfigure is part of, gets the constrained layout, so that
+    labels have room.
     """
     if figure is None:
         layout = ConstrainedLayoutEngine(h_pad=h_pad, w_pad=w_pad, hspace=hspace)
         return Figure(figsize=(width, height), dpi=150, layout=layout)  # pyright: ignore[reportReturnType]
-    if isinstance(figure, Figure) and figure.get_layout_engine() is None:
-        figure.set_layout_engine("constrained")
+    if not isinstance(figure, FigureBase):
+        raise TypeError(f"`figure` takes a figure or subfigure of matplotlib; got {type(figure).__name__}.")
+    whole = figure.get_figure(root=True)
+    if isinstance(whole, Figure) and whole.get_layout_engine() is None:
+        whole.set_layout_engine("constrained")
     return figure
+
+
+def check_axes(ax: object) -> None:
+    """Refuse what is no axes, such as a figure or the array of axes that `subplots` returns."""
+    if not isinstance(ax, Axes):
+        raise TypeError(f"`ax` takes axes of matplotlib; got {type(ax).__name__}. A whole figure is given as `figure`.")
 
 
 def panels(

@@ -144,11 +144,11 @@ class Inspected:
         return findings(self)
 
 
-def figure(run: Run) -> Any:
+def figure(run: Run, figure: Any = None) -> Any:
     """The picture of a look."""
     from measureflow.plotting.inspecting import inspection_figure
 
-    return inspection_figure(Inspected(run), run.title)
+    return inspection_figure(Inspected(run), run.title, figure=figure)
 
 
 def rows(run: Run) -> Iterator[tuple[str, str]]:

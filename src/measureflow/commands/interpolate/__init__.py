@@ -37,9 +37,13 @@ class Interpolate(AbstractCommand):
             yield f"after {name}" if name != "start" else name, f"W₂ to targets {_told(error)}; diameters {_told(size)}"
         yield "parked tokens", f"moved by at most {run.stats['parked']:.1e} while a gate carried others"
 
-    def figure(self, run: "Run") -> Any:
+    def figure(self, run: "Run", figure: Any = None) -> Any:
         """Measures at the ends of stages, each in its colour, and how far they are from their targets."""
-        return load("measureflow.commands.interpolate.job:figure")(run)
+        return load("measureflow.commands.interpolate.job:figure")(run, figure)
+
+    def draw(self, ax: Any, run: "Run", i: int) -> Any:
+        """Measures at one time, each in its colour."""
+        return load("measureflow.commands.interpolate.job:draw")(ax, run, i)
 
     def movie(self, run: "Run", file: Path) -> None:
         """Measures in motion, each in its colour."""

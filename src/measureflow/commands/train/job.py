@@ -304,7 +304,7 @@ def reopen(path: str) -> Reopened:
     return Reopened(run.config, problem, problem.particles(run.final), points)
 
 
-def figure(run: Run) -> Any:
+def figure(run: Run, figure: Any = None) -> Any:
     """The picture of a training run; what a killed run has not stored is computed now."""
     from measureflow.plotting.training import training_figure
 
@@ -316,5 +316,11 @@ def figure(run: Run) -> Any:
     names = run.command.baselines
     lines = {names[name]: run.stats[name] for name in names if name in run.stats and not run.config.decay}
     return training_figure(
-        run, many=run.config.limit, noun=run.config.noun, depth=run.config.depth, baselines=lines, **stored
+        run,
+        many=run.config.limit,
+        noun=run.config.noun,
+        depth=run.config.depth,
+        baselines=lines,
+        figure=figure,
+        **stored,
     )

@@ -141,9 +141,9 @@ class AbstractTraining(AbstractCommand):
         spectra = ("H", "H_tr", "Ψ") if "splitting" in run.data else ()
         return load("measureflow.training.glossary:notes")("risk", "dissipation", *baselines, *found, *spectra)
 
-    def figure(self, run: "Run") -> Any:
+    def figure(self, run: "Run", figure: Any = None) -> Any:
         """Risk, dissipation, the cloud of particles and the spectra that decide its stability."""
-        return load("measureflow.commands.train.job:figure")(run)
+        return load("measureflow.commands.train.job:figure")(run, figure)
 
 
 QUALITIES = {"accuracy": "of the data", "variance_explained": "of that of the targets"}
