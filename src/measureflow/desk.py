@@ -51,10 +51,9 @@ class OnDesk:
         One panel is drawn on `ax`: the measure of the last frame, or that of another one given by its index `frame` or its
         `time`, in the colours of the whole picture; or, with `show`, the curve of that name or label over time.
 
-        >>> import matplotlib.figure
         >>> mu = mf.Particles.iid(mf.Sphere(3), 32, key=0)
         >>> path = mf.evolve(mf.SoftmaxAttention.isotropic(3, beta=4.0), mu, [0.0, 1.0, 2.0])
-        >>> left, middle, right = matplotlib.figure.Figure(figsize=(12, 4)).subplots(1, 3)
+        >>> left, middle, right = mf.plotting.Figure(figsize=(12, 4)).subplots(1, 3)
         >>> path.plot(ax=left, time=1.0).get_title()
         't = 1'
         >>> path.plot(ax=middle, show="clusters").get_ylabel()

@@ -1,5 +1,7 @@
 """`plot` draws a path or a run into a given figure, or one panel of it on given axes."""
 
+import doctest
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -163,3 +165,11 @@ WRONG = {
 def test_what_cannot_be_drawn_gets_a_sentence(path, ax, given, kind, sentence):
     with pytest.raises(kind, match=sentence):
         path.plot(**given(ax))
+
+
+def test_the_example_of_plot_prints_what_it_says():
+    example = doctest.DocTestParser().get_doctest(
+        mf.flows.Trajectory.plot.__doc__ or "", {"mf": mf}, "plot", None, None
+    )
+    said = []
+    assert not doctest.DocTestRunner(verbose=False).run(example, out=said.append).failed, "".join(said)

@@ -17,9 +17,9 @@ from measureflow.plotting.density import draw_sphere_map as draw_sphere_map
 from measureflow.plotting.gaussian import draw_cone as draw_cone
 from measureflow.plotting.gaussian import draw_ellipses as draw_ellipses
 from measureflow.plotting.gaussian import draw_gaussian as draw_gaussian
+from measureflow.plotting.layout import label_axes as label_axes
+from measureflow.plotting.layout import panels as panels
 from measureflow.plotting.movies import movie as movie
-from measureflow.plotting.panels import label_axes as label_axes
-from measureflow.plotting.panels import panels as panels
 from measureflow.plotting.paths import draw_hull as draw_hull
 from measureflow.plotting.paths import draw_paths as draw_paths
 from measureflow.plotting.predictions import Curve as Curve

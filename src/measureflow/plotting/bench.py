@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from measureflow.plotting.colours import PALETTE
-from measureflow.plotting.panels import AnyFigure, page
+from measureflow.plotting.layout import AnyFigure, page
 
 
 def bench_figure(rows: Sequence[dict[str, Any]], *, figure: AnyFigure | None = None) -> AnyFigure:

@@ -13,7 +13,7 @@ from measureflow.measures import AbstractCloud
 from measureflow.plotting.captions import short_times, write_caption, write_title
 from measureflow.plotting.colours import FAINT, INK, PALETTE
 from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
-from measureflow.plotting.panels import AnyFigure, page
+from measureflow.plotting.layout import AnyFigure, page
 from measureflow.plotting.record import Recorded
 from measureflow.plotting.scales import is_wide, log_scale
 from measureflow.plotting.time_series import draw_series, label_time_axes

@@ -13,7 +13,7 @@ from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import CAPTION_COLOUR, short_times
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_large_axes, two_rows
+from measureflow.plotting.layout import AnyFigure, label_large_axes, two_rows
 from measureflow.plotting.record import Recorded, drawn_series
 from measureflow.plotting.time_series import draw_series_row, run_key_frames
 

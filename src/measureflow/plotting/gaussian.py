@@ -16,7 +16,7 @@ from measureflow.annotations import Numbers
 from measureflow.measures import Gaussian, GaussianMixture
 from measureflow.plotting.backdrops import BACK, FRONT, GLASS, GLASS_TONE
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_large_axes, two_rows
+from measureflow.plotting.layout import AnyFigure, label_large_axes, two_rows
 from measureflow.plotting.record import Recorded
 from measureflow.plotting.time_series import draw_series_row
 

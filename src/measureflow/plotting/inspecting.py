@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from measureflow.plotting.captions import fitting, inches_wide
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_axes, panels
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 from measureflow.plotting.scales import plain_ticks
 
 DASHES = (0, (4, 2))

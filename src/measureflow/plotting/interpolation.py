@@ -7,7 +7,7 @@ import numpy as np
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import write_title
 from measureflow.plotting.colours import FAINT, INK, cluster_colours
-from measureflow.plotting.panels import AnyFigure, page
+from measureflow.plotting.layout import AnyFigure, page
 from measureflow.plotting.record import Recorded
 from measureflow.plotting.run import draw_row
 

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from measureflow.plotting.colours import INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_axes, panels
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 
 
 def draw_mergers(ax: Axes, times: np.ndarray, pairs: np.ndarray, groups: int, end: float, *, log: bool = False) -> Axes:

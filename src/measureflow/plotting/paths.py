@@ -10,7 +10,7 @@ from scipy.spatial import ConvexHull
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.colours import FAINT, INK, PALETTE, cluster_colours
-from measureflow.plotting.panels import label_axes
+from measureflow.plotting.layout import label_axes
 from measureflow.plotting.scales import symmetric_scale
 from measureflow.plotting.time_series import label_time_axes
 

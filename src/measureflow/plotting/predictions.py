@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.colours import INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_axes, panels
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 from measureflow.plotting.scales import plain_ticks
 
 MOST_DOTS = 25

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import caption, short_times, write_caption
 from measureflow.plotting.colours import INK
-from measureflow.plotting.panels import AnyFigure, two_rows
+from measureflow.plotting.layout import AnyFigure, two_rows
 from measureflow.plotting.paths import draw_over_time
 from measureflow.plotting.record import Recorded
 from measureflow.plotting.time_series import draw_series_row, mark_blow_up, run_key_frames

@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import write_title
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, panels
+from measureflow.plotting.layout import AnyFigure, panels
 
 
 def settlement_figure(

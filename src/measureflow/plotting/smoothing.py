@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import write_title
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_axes, panels
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 
 
 class SimilarityDecay(NamedTuple):

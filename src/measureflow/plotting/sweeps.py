@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import write_title
 from measureflow.plotting.colours import INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_axes, panels
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 from measureflow.plotting.scales import is_wide
 
 MAP_COLOURS = "viridis"

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import label_axes
+from measureflow.plotting.layout import label_axes
 
 MOST_WRITTEN_ROWS = 8
 """Tables with at most so many rows and columns have their numbers written in."""

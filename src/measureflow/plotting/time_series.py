@@ -11,7 +11,7 @@ from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import write_title
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, page
+from measureflow.plotting.layout import AnyFigure, page
 from measureflow.plotting.record import Recorded, drawn_series
 from measureflow.plotting.scales import is_wide, log_scale
 

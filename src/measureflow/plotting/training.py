@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from measureflow.annotations import Numbers
 from measureflow.plotting.captions import write_title
 from measureflow.plotting.colours import FAINT, INK, PALETTE
-from measureflow.plotting.panels import AnyFigure, label_axes, page
+from measureflow.plotting.layout import AnyFigure, label_axes, page
 from measureflow.plotting.record import Recorded
 from measureflow.plotting.scales import symmetric_scale
 from measureflow.plotting.time_series import draw_series

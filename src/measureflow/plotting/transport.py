@@ -12,7 +12,7 @@ from measureflow.measures import Particles
 from measureflow.plotting.backdrops import BACK, FRONT, backdrop
 from measureflow.plotting.captions import short_times
 from measureflow.plotting.colours import PALETTE
-from measureflow.plotting.panels import AnyFigure, page
+from measureflow.plotting.layout import AnyFigure, page
 from measureflow.plotting.predictions import Curve, draw_curves
 from measureflow.plotting.view import View, view_of
 from measureflow.spaces import Sphere

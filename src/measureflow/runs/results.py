@@ -22,7 +22,7 @@ from measureflow.diagnostics import Mergers
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Outcome, Trajectory
 from measureflow.plotting import Record, Recorded
-from measureflow.plotting.panels import check_axes
+from measureflow.plotting.layout import check_axes
 from measureflow.plotting.time_series import draw_run_series, mark_blow_up
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run

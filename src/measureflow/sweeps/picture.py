@@ -33,7 +33,7 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None, figure:
 
     `show` names a series or a final value, `theory` is a curve to draw on top.
     """
-    from measureflow.plotting.panels import check_axes
+    from measureflow.plotting.layout import check_axes
     from measureflow.plotting.sweeps import Axis, Band, bands_figure, draw_bands, draw_map, maps_figure
 
     if figure is not None and ax is not None:
@@ -64,7 +64,7 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None, figure:
                 return maps_figure(axes[x], axes[y], maps, label, title, law, figure=figure)
             if len(maps) > 1:
                 raise InputError(f"The sweep has {len(maps)} maps, which do not fit one `ax`; give a `figure`.")
-            return draw_map(ax, axes[x], axes[y], *maps.values(), label, law)
+            return draw_map(ax, axes[x], axes[y], next(iter(maps.values())), label, law)
     raise InputError(
         f"A picture has up to two axes of numbers, and one of at most {FEW} values beside; this sweep has "
         f"{', '.join(dims)}. Take a part of `open_sweep(path).to_xarray()` and draw that."
