@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
-INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check) -c constraints.txt
+INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile) -c constraints.txt
 
-.PHONY: demo test lint types pytest studies mutants format constraints clean
+.PHONY: demo test lint types pytest quick studies mutants format hooks constraints clean
 
 demo: .venv/runtime
 	$(BIN)/measureflow simulate
@@ -19,7 +19,10 @@ types: .venv/dev
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 pytest: .venv/dev
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -q -n 2 --dist worksteal
+
+quick: lint types
+	$(BIN)/python tests/quick.py
 
 studies: .venv/runtime
 	$(BIN)/measureflow study run all --json studies.json
@@ -31,8 +34,11 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+hooks: .venv/dev
+	$(BIN)/pre-commit install
+
 constraints:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate -o constraints.txt
+	uv pip compile pyproject.toml --extra all --group dev --universal --python-version 3.11 --no-header --no-annotate -o constraints.txt
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
@@ -41,15 +47,19 @@ $(BIN)/python:
 	$(if $(UV),$(UV) venv --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
 
 # The native kernel is compiled against the headers of the very jaxlib that will run it, hence without build isolation.
+# The pip that comes with Python 3.11 does not know dependency groups, hence a newer one.
 NATIVE := $(addprefix src/measureflow/sums/native/,*.cc *.h *.inc constants.py)
 SOURCES := pyproject.toml constraints.txt build_native.py $(wildcard $(NATIVE))
 
-.venv/runtime: $(SOURCES) | $(BIN)/python
-	$(INSTALL) hatchling editables jaxlib
+.venv/build: $(SOURCES) | $(BIN)/python
+	$(INSTALL) "pip>=25.1"
+	$(INSTALL) --group build
+	@touch $@
+
+.venv/runtime: .venv/build
 	$(INSTALL) --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: $(SOURCES) | $(BIN)/python
-	$(INSTALL) hatchling editables jaxlib
-	$(INSTALL) --no-build-isolation -e ".[dev]"
+.venv/dev: .venv/build
+	$(INSTALL) --no-build-isolation -e ".[all]" --group dev
 	@touch .venv/runtime $@

@@ -1,4 +1,4 @@
-"""What a card does, as `measureflow bench --device gpu` says, with JAX and the core of the package alone.
+"""What a GPU does, as `measureflow bench --device gpu` says, with JAX and the core of the package alone.
 
 python benchmarks/gpu.py [FILE.json]
 """

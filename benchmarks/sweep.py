@@ -21,7 +21,7 @@ jax.config.update("jax_enable_x64", "float32" not in sys.argv)
 import jax.numpy as jnp
 
 import measureflow as mf
-from measureflow.diagnostics import met
+from measureflow.diagnostics import share_of_met_pairs
 from measureflow.sweeps import ledger
 from measureflow.sweeps.backends import Here, Processes
 from measureflow.sweeps.design import Design
@@ -36,7 +36,7 @@ def run(beta, seed):
     """What a researcher compiles and calls in a loop."""
     mu = mf.Particles.iid(mf.Sphere(2), 32, key=jax.random.key(seed))
     field = mf.SoftmaxAttention.isotropic(2, beta)
-    return mf.evolve(field, mu, jnp.linspace(0, 20, 200), mf.RK4(0.1), observe=met).observed
+    return mf.evolve(field, mu, jnp.linspace(0, 20, 200), mf.RK4(0.1), observe=share_of_met_pairs).observed
 
 
 def looped():

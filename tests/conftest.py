@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import runpy
 import shutil
 from pathlib import Path
 
@@ -105,3 +106,9 @@ def little_memory():
         gc.collect()
         if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             libc.malloc_trim(0)  # freed pages are otherwise kept, and the next test would drop everything again
+
+
+@pytest.fixture(scope="session")
+def made():
+    """How small random checkpoints are made, and their sizes."""
+    return runpy.run_path(str(Path(__file__).with_name("checkpoints.py")))["made"]()

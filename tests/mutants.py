@@ -29,7 +29,9 @@ SOFTMAX = "return mu.attend(xs @ self.interaction.T).mean @ self.value.T"
 HARDMAX = "return mu.farthest(xs @ self.interaction.T, self.tie) @ self.value.T"
 GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
 EXPERTS = "tests/networks/test_experts.py"
-LOOKS, HEADS, INSPECT = (f"tests/models/test_{name}.py" for name in ("looking", "heads", "inspect"))
+LOOKS = "tests/models/test_token_geometry.py"
+HEADS = "tests/models/test_head_matrices.py"
+INSPECT = "tests/commands/inspect/test_inspect.py"
 SHARDED = "tests/sums/test_sharded.py"
 CROWD = "tests/training/test_crowd.py"
 MUTANTS = [
@@ -38,7 +40,7 @@ MUTANTS = [
         "sums/pallas/lanes.py", "shift / LOG2E + jnp.log(mass)", "shift + jnp.log(mass)", "tests/sums/test_pallas.py"
     ),
     Mutant("sums/pallas/lanes.py", "q = product(i, j, q)", "q = product(i, j, -q)", "tests/sums/test_pallas.py"),
-    Mutant("sums/pallas/slopes.py", "w, b, None, g)", "w, b, None, -g)", "tests/sums/test_pallas.py"),
+    Mutant("sums/pallas/slopes.py", "w, b, None, g, total", "w, b, None, -g, total", "tests/sums/test_pallas.py"),
     Mutant("sums/pallas/products.py", "+ of(x[1], y[0])", "", "tests/sums/test_pallas.py"),
     Mutant(
         "sums/pallas/modes.py",
@@ -108,11 +110,11 @@ MUTANTS = [
         "sweeps/design.py",
         "[asked.seed, zlib.crc32(name.encode())]",
         "[asked.seed, len(words)]",
-        "tests/runs/test_design.py",
+        "tests/sweeps/test_design.py",
     ),
-    Mutant("sweeps/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/runs/test_sweep.py"),
-    Mutant("sweeps/batches.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/runs/test_sweep.py"),
-    Mutant("sweeps/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/runs/test_sweep.py"),
+    Mutant("sweeps/cells.py", 'plain | {"files": files} if files else plain', "plain", "tests/sweeps/test_executor.py"),
+    Mutant("sweeps/batches.py", "jnp.maximum(path.frames - 1, 0)", "0", "tests/sweeps/test_executor.py"),
+    Mutant("sweeps/ledger.py", 'rfind(b"\\n") + 1', 'rfind(b"\\n") + 2', "tests/sweeps/test_executor.py"),
     Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/cli/test_sweep.py"),
     Mutant("sweeps/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/cli/test_sweep.py"),
     # Attention.
@@ -454,27 +456,27 @@ MUTANTS = [
     Mutant("models/architectures.py", ".reshape(3, H, d // H,", ".reshape(3, d // H, H,", "tests/models"),
     Mutant("models/model.py", "hke,hkd->hed", "hkd,hke->hed", "tests/models"),
     # Looks at checkpoints.
-    Mutant("models/looking.py", "(pairs * cos).sum()", "(both * cos).sum()", LOOKS),
-    Mutant("models/looking.py", "jnp.exp(beta * (cos - 1))", "jnp.exp(beta * cos)", LOOKS),
-    Mutant("models/looking.py", "others = visible & ~jnp.eye(n, dtype=bool)", "others = visible", LOOKS),
-    Mutant("models/looking.py", "jnp.where(visible, beta * cos, -jnp.inf)", "beta * cos", LOOKS),
-    Mutant("models/looking.py", "pairs & now & ~was", "pairs & now", LOOKS),
-    Mutant("models/heads.py", "(1 + trace / square) / 2", "trace / square", HEADS),
-    Mutant("models/heads.py", "np.maximum(-real, real / 8)", "np.maximum(-real, real)", HEADS),
-    Mutant("models/heads.py", "one[0].swapaxes(1, 2) @ other[0]", "other[0].swapaxes(1, 2) @ one[0]", HEADS),
-    Mutant("models/heads.py", "left.transpose(1, 0, 2).reshape(d, n * k)", "left.reshape(d, n * k)", HEADS),
-    Mutant("models/heads.py", "(np.real(first) > 0) &", "", HEADS),
-    Mutant("models/nulls.py", "part.up @ rotations(), rotations()", "part.up, rotations()", HEADS),
-    Mutant("models/steepness.py", " - np.outer(heads.value[h] @ u, u)", "", HEADS),
-    Mutant("models/steepness.py", "else (1.0, 0.5)", "else (1.0, 1.0)", HEADS),
-    Mutant("models/steepness.py", "float(np.hypot(radius, 1.0))", "radius", HEADS),
-    Mutant("models/steepness.py", "else scale * np.asarray(bias", "else np.asarray(bias", HEADS),
-    Mutant("models/continuing.py", "int(last[-1])", "int(last[0])", HEADS),
+    Mutant("models/token_geometry.py", "(pairs * cos).sum()", "(both * cos).sum()", LOOKS),
+    Mutant("models/token_geometry.py", "jnp.exp(beta * (cos - 1))", "jnp.exp(beta * cos)", LOOKS),
+    Mutant("models/attention_maps.py", "others = visible & ~jnp.eye(n, dtype=bool)", "others = visible", LOOKS),
+    Mutant("models/attention_maps.py", "jnp.where(visible, beta * cos, -jnp.inf)", "beta * cos", LOOKS),
+    Mutant("models/token_geometry.py", "pairs & now & ~was", "pairs & now", LOOKS),
+    Mutant("models/head_matrices.py", "(1 + trace / square) / 2", "trace / square", HEADS),
+    Mutant("models/head_matrices.py", "np.maximum(-real, real / 8)", "np.maximum(-real, real)", HEADS),
+    Mutant("models/head_matrices.py", "one[0].swapaxes(1, 2) @ other[0]", "other[0].swapaxes(1, 2) @ one[0]", HEADS),
+    Mutant("models/head_matrices.py", "left.transpose(1, 0, 2).reshape(d, n * k)", "left.reshape(d, n * k)", HEADS),
+    Mutant("models/head_matrices.py", "(np.real(first) > 0) &", "", HEADS),
+    Mutant("models/null_models.py", "part.up @ rotations(), rotations()", "part.up, rotations()", HEADS),
+    Mutant("models/lipschitz.py", " - np.outer(heads.value[h] @ u, u)", "", HEADS),
+    Mutant("models/lipschitz.py", "else (1.0, 0.5)", "else (1.0, 1.0)", HEADS),
+    Mutant("models/lipschitz.py", "float(np.hypot(radius, 1.0))", "radius", HEADS),
+    Mutant("models/lipschitz.py", "else scale * np.asarray(bias", "else np.asarray(bias", HEADS),
+    Mutant("models/extended_depth.py", "int(last[-1])", "int(last[0])", HEADS),
     Mutant("models/windows.py", "(0, 1, 3, 5, 2, 4)", "(0, 1, 3, 2, 4, 5)", INSPECT),
     Mutant("fields/blocks.py", "group = h // (len(self.query) // len(self.key))", "group = h % len(self.key)", HEADS),
     Mutant("fields/blocks.py", "else self.places.astype(xs.dtype)", "else jnp.arange(len(xs)).astype(xs.dtype)", HEADS),
-    Mutant("commands/inspect/job.py", "Packed(double.stack", "Packed(model.stack", INSPECT),
-    Mutant("commands/inspect/report.py", "(values * x).sum(-1) / (x**2).sum()", "(values * x).sum(-1)", INSPECT),
+    Mutant("commands/inspect/job.py", "Packed(null.stack", "Packed(model.stack", INSPECT),
+    Mutant("commands/inspect/analysis.py", "(values * x).sum(-1) / (x**2).sum()", "(values * x).sum(-1)", INSPECT),
     Mutant("runs/folder.py", 'array.with_config({"write_empty_chunks": True})', "array", INSPECT),
     Mutant(
         "diagnostics/spread.py",

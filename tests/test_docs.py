@@ -14,6 +14,8 @@ from measureflow.words import vocabulary
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PACKAGE = ROOT / "src" / "measureflow"
 SIMULATE = command("simulate")
 BIBLIOGRAPHY = set(re.findall(r"@\w+\{([^,]+),", (ROOT / "docs" / "references.bib").read_text()))
 
@@ -81,9 +83,17 @@ def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
     assert names["run"].series["lowest"].values.shape == (51,)
 
 
-def test_the_pictures_of_the_readme_exist():
-    for picture in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / "README.md").read_text()):
-        assert (ROOT / picture).is_file()
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: file.stem)
+def test_links_and_pictures_of_the_documents_exist(document):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+        assert (document.parent / target).is_file(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: file.stem)
+def test_python_files_named_in_the_documents_exist(document):
+    """They are written as from the package or from the repository."""
+    for name in re.findall(r"`([a-z_]+/[a-z_/]+\.py)\b", document.read_text()):
+        assert any((home / name).is_file() for home in (ROOT, PACKAGE, PACKAGE / "sums")), name
 
 
 def test_the_version_is_one_number():

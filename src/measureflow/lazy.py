@@ -14,7 +14,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     def attribute(name: str) -> Any:
         value = load(name)
         if isinstance(value, FunctionType | type):
-            from measureflow.annotations import shorten
+            from measureflow.signatures import shorten
 
             shorten({name: value})
         return value

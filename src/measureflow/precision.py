@@ -1,8 +1,9 @@
 """Matrix products in the precision of their numbers, on every device.
 
-By default a GPU rounds the factors of float32 products to ten bits, a thousandth of the accuracy promised. What a user calls,
-the methods of fields, energies and measures and the functions of a floor, asks for full precision here and nowhere else, so
-that formulas keep their shape. Who wants it otherwise says so with `jax.default_matmul_precision` or its configuration.
+By default a GPU rounds the factors of float32 products to ten bits, a thousandth of the accuracy promised. What a user calls
+asks for full precision where it is defined: the methods of fields, energies and measures when their class is made, functions by
+the last line of their module. Formulas keep their shape. Who wants another precision says so with
+`jax.default_matmul_precision` or its configuration.
 """
 
 import functools
@@ -18,8 +19,9 @@ def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def exact(*args, **options):
-        asked = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
-        with jax.default_matmul_precision("highest" if asked is None else asked):
+        if jax.config.jax_default_matmul_precision is not None:  # pyright: ignore[reportAttributeAccessIssue]
+            return function(*args, **options)
+        with jax.default_matmul_precision("highest"):
             return function(*args, **options)
 
     return exact
@@ -32,5 +34,15 @@ def keep(kind: type, *methods: str, around: Callable[[Any], Any] = lambda method
 
 
 def keep_all(names: dict[str, Any]) -> None:
-    """Give full precision to every function of a floor, by its names."""
-    names |= {name: exactly(value) for name, value in names.items() if isinstance(value, FunctionType)}
+    """Give full precision to the public functions that a module defines, compiled ones too.
+
+    This is the last line of every module whose functions are called by themselves, so that whoever imports one of them, from
+    the module or from its package, gets it exact.
+    """
+    names |= {name: exactly(value) for name, value in names.items() if name[0] != "_" and _defined(value, names)}
+
+
+def _defined(value: Any, names: dict[str, Any]) -> bool:
+    """Whether a value is a function of this module: a plain one, or what a decorator such as `eqx.filter_jit` made of one."""
+    function = isinstance(value, FunctionType) or (callable(value) and hasattr(value, "__wrapped__"))
+    return function and value.__module__ == names["__name__"]

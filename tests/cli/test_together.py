@@ -14,7 +14,7 @@ import pytest
 
 import measureflow as mf
 from measureflow.cli import main
-from measureflow.cli.simulate import without
+from measureflow.cli.run import without
 from measureflow.runs.comparison import agreement
 from measureflow.runs.rendezvous import PeerError, meet
 

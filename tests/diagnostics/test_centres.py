@@ -11,9 +11,10 @@ def circle(angles):
 
 def by_definition(points, space, separation):
     """Both kinds of centres, token by token."""
+    distances = jax.jit(jax.vmap(jax.vmap(space.distance, (None, 0)), (0, None)))(points, points)
     renyi, strong = [], []
-    for k, x in enumerate(points):
-        far = [float(space.distance(x, y)) > separation for y in points[:k]]
+    for k, row in enumerate(np.asarray(distances)):
+        far = row[:k] > separation
         strong += [k] if all(far) else []
         renyi += [k] if all(far[j] for j in renyi) else []
     return renyi, strong

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.diagnostics import mean_overlap, met
+from measureflow.diagnostics import mean_overlap, share_of_met_pairs
 from measureflow.theory import equiangular
 from measureflow.words import initial_laws as laws
 
@@ -18,7 +18,7 @@ def test_pairs_are_counted_as_by_hand(dim):
     mu = mf.Particles(mf.Sphere(dim), points)
     scores = points @ points.T - 2 * np.eye(40)
     counted = np.count_nonzero(scores > 0.9)
-    assert float(jax.jit(met, static_argnums=1)(mu, 0.9)) == counted / (40 * 39)
+    assert float(jax.jit(share_of_met_pairs, static_argnums=1)(mu, 0.9)) == counted / (40 * 39)
     assert counted >= 20
     away = scores[~np.eye(40, dtype=bool)]
     # Sums of 1600 numbers of size one.
@@ -27,7 +27,7 @@ def test_pairs_are_counted_as_by_hand(dim):
 
 def test_two_of_three_that_have_met_are_a_third_of_the_pairs():
     mu = mf.Particles(mf.Sphere(2), [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    assert float(met(mu)) == pytest.approx(1 / 3, abs=1e-15)
+    assert float(share_of_met_pairs(mu)) == pytest.approx(1 / 3, abs=1e-15)
     assert float(mean_overlap(mu)) == pytest.approx(1 / 3, abs=1e-15)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import measureflow as mf
 import measureflow.runs.recorder
-from measureflow.runs.folder import committed, is_run
+from measureflow.runs.folder import is_run, read_marker
 
 KIND, KILLS = sys.argv[2], int(sys.argv[3])
 
@@ -48,7 +48,7 @@ def check(path):
         return 0
     run = mf.runs.open(path)
     points = run.data.points.values
-    assert len(points) == run.frames == committed(path)["frames"]
+    assert len(points) == run.frames == read_marker(path)["frames"]
     assert np.isfinite(points).all()
     assert np.abs(np.linalg.norm(points, axis=-1) - 1).max(initial=0) < 1e-12
     assert np.isfinite(run.series["order"].values).all()
@@ -57,7 +57,7 @@ def check(path):
 
 
 def frames(path):
-    return committed(path)["frames"]
+    return read_marker(path)["frames"]
 
 
 def kill_time(path, process, chance):

@@ -49,7 +49,7 @@ def test_the_run_knows_what_made_it(run):
     info = run.info
     assert info["ok"]
     assert info["finished"]
-    assert (info["format"], info["command"], info["precision"], info["seed"]) == (1, "simulate", "float64", 0)
+    assert (info["format"], info["command"], info["precision"], info["seed"]) == (2, "simulate", "float64", 0)
     assert info["outcome"] == "Reached t = 2."
     assert info["engine"] == SIMULATE.job(run.config).flow.start.engine_name
     assert info["versions"]["measureflow"] == mf.__version__
@@ -135,7 +135,7 @@ def test_force_refuses_what_is_not_a_run(kind, tmp_path, monkeypatch):
 
 
 def test_runs_without_a_name_get_folders_of_their_own_also_at_once(tmp_path):
-    code = "from measureflow.runs.folder import made; print(made(None, 'simulate', False)[0])"
+    code = "from measureflow.runs.folder import make_folder; print(make_folder(None, 'simulate', False)[0])"
     started = [
         subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         for _ in range(3)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs.folder import committed
+from measureflow.runs.folder import read_marker
 
 HEAR = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 # A shell that runs the tests in the background makes them, and what they start, deaf to interruptions.
@@ -51,7 +51,7 @@ def started(out, *words):
 def wait_for_frames(out, process, least):
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
-        if committed(out)["frames"] >= least:
+        if read_marker(out)["frames"] >= least:
             return
         time.sleep(0.02)
     raise AssertionError(f"the run did not reach {least} frames; exit code {process.poll()}")

@@ -9,6 +9,9 @@ import pytest
 import measureflow as mf
 from measureflow import checks
 
+FAR = 1e6
+"""A factor that takes a vector out of every bounded space."""
+
 
 @pytest.fixture(scope="module")
 def laws():
@@ -32,6 +35,12 @@ def both_sides(space):
         "slope": jax.jacfwd(lambda v: space.exp(x, v))(jnp.zeros_like(x)),
         "distances": (space.distance(x, y), space.distance(y, x), jnp.linalg.norm(x - y)),
         "points": (jax.vmap(space.project)(points), points),
+        "directions": jax.jacfwd(lambda v: space.tangent(x, v))(v),
+        "far": (space.project(FAR * v), FAR * v),
+        "middle": (space.project((x + y) / 2), (x + y) / 2),
+        "norms": jnp.linalg.norm(points, axis=1),
+        "between": (space.distance(x, third := space.between(x, y, 1 / 3)), space.distance(third, y)),
+        "ends": (jnp.stack([space.between(x, y, 0.0), space.between(x, y, 1.0)]), jnp.stack([x, y])),
     }
 
 
@@ -65,6 +74,51 @@ def test_samples_lie_in_the_space(space, laws):
     projected, points = laws(space)["points"]
     space.check(points)
     np.testing.assert_allclose(projected, points, atol=1e-15)
+
+
+def test_the_intrinsic_dimension_counts_tangent_directions(space, laws):
+    assert np.linalg.matrix_rank(laws(space)["directions"]) == space.intrinsic_dim
+
+
+def test_a_space_is_compact_where_far_points_are_brought_back(space, laws):
+    assert space.compact == (np.linalg.norm(laws(space)["far"][0]) < np.sqrt(FAR))
+
+
+def test_a_space_is_linear_where_every_vector_is_a_point(space, laws):
+    assert space.linear == np.array_equal(*laws(space)["far"])
+    assert space.convex >= space.linear
+
+
+def test_a_space_is_convex_where_middles_are_points_and_distances_norms(space, laws):
+    there, _, straight = laws(space)["distances"]
+    assert space.convex == (np.allclose(*laws(space)["middle"], atol=1e-14) and np.isclose(there, straight, rtol=1e-12))
+
+
+def test_a_space_is_spherical_where_points_are_unit_vectors_and_distances_angles(space, laws):
+    there, _, straight = laws(space)["distances"]
+    on_sphere = np.allclose(laws(space)["norms"], 1.0, atol=1e-14)
+    assert space.spherical == (on_sphere and np.isclose(2 * np.sin(there / 2), straight, rtol=1e-12))
+
+
+def test_shortest_paths_are_walked_in_proportion(space, laws):
+    whole, first, rest = laws(space)["distances"][0], *laws(space)["between"]
+    np.testing.assert_allclose([first, rest], [whole / 3, 2 * whole / 3], rtol=1e-12)
+    np.testing.assert_allclose(*laws(space)["ends"], atol=1e-14)
+
+
+def test_a_product_is_what_all_its_parts_are():
+    sphere, flat, ball = mf.Sphere(3), mf.Euclidean(2), mf.Ball(2, 1.0)
+    assert mf.Product(sphere, flat).intrinsic_dim == 4
+    assert (mf.Product(sphere, ball).compact, mf.Product(ball, flat).compact) == (True, False)
+    assert (mf.Product(flat, ball).convex, mf.Product(sphere, ball).convex) == (True, False)
+    assert (mf.Product(flat, flat).linear, mf.Product(flat, ball).linear) == (True, False)
+    # A product of circles is a torus and not a sphere.
+    assert not mf.Product(mf.Sphere(2), mf.Sphere(2)).spherical
+
+
+def test_antipodal_points_have_no_shortest_path():
+    x = jnp.array([0.0, 0.6, 0.8])
+    assert np.isnan(jax.jit(mf.Sphere(3).between)(x, -x, 0.5)).all()
 
 
 def test_sphere_distance_keeps_its_digits_at_small_angles():

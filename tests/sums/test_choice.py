@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.sums import Auto, Blockwise, Cost, Dense, Fourier, Harmonics, Native, choose, costs, native
+from measureflow.sums import Auto, Blockwise, Cost, Dense, Fourier, Harmonics, KernelSum, Native, choose, costs, native
 
 built = pytest.mark.skipif(not native.available(), reason="the native kernel is not built")
 
@@ -19,29 +19,29 @@ def no_calibration(monkeypatch, tmp_path):
 
 
 def test_few_pairs_are_held_at_once_and_many_are_not():
-    assert isinstance(choose(8, 8, 3, np.float64), Dense)
-    assert isinstance(choose(100, 100, 16, np.float64), Dense)
-    assert isinstance(choose(10_000, 10_000, 16, np.float64), Native if native.available() else Blockwise)
+    assert isinstance(choose(KernelSum(8, 8, 3, "float64")), Dense)
+    assert isinstance(choose(KernelSum(100, 100, 16, "float64")), Dense)
+    assert isinstance(choose(KernelSum(10_000, 10_000, 16, "float64")), Native if native.available() else Blockwise)
 
 
 @built
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_coordinates_take_the_native_kernel_from_few_tokens_on(dtype):
     for n in (9, 32, 128, 512):
-        assert isinstance(choose(n, n, 3, dtype), Native)
+        assert isinstance(choose(KernelSum(n, n, 3, np.dtype(dtype).name)), Native)
 
 
 def test_a_precision_without_measured_costs_goes_through_blocks():
-    assert isinstance(choose(10_000, 10_000, 3, np.float16), Blockwise)
+    assert isinstance(choose(KernelSum(10_000, 10_000, 3, "float16")), Blockwise)
 
 
 @built
 def test_spheres_with_a_tolerance_take_sums_below_all_pairs():
-    assert choose(10**5, 10**5, 2, np.float64, True, 1e-9) == Fourier(1e-9)
-    assert choose(10**5, 10**5, 3, np.float64, True, 1e-9) == Harmonics(1e-9)
-    assert isinstance(choose(10**5, 10**5, 4, np.float64, True, 1e-9), Native)
-    assert isinstance(choose(10**5, 10**5, 2, np.float64, True, None), Native)
-    assert isinstance(choose(10**5, 10**5, 2, np.float64, False, 1e-9), Native)
+    assert choose(KernelSum(10**5, 10**5, 2, "float64", True, 1e-9)) == Fourier(1e-9)
+    assert choose(KernelSum(10**5, 10**5, 3, "float64", True, 1e-9)) == Harmonics(1e-9)
+    assert isinstance(choose(KernelSum(10**5, 10**5, 4, "float64", True, 1e-9)), Native)
+    assert isinstance(choose(KernelSum(10**5, 10**5, 2, "float64", True, None)), Native)
+    assert isinstance(choose(KernelSum(10**5, 10**5, 2, "float64", False, 1e-9)), Native)
 
 
 @built
@@ -77,7 +77,7 @@ def test_a_calibration_is_kept_and_used():
     slow = {"native": Cost(1e3), "fourier": Cost(1e3)}
     file = costs.keep("cpu float64", slow)
     assert file.is_file()
-    assert isinstance(choose(10**5, 10**5, 2, np.float64, True, 1e-9), Blockwise)
+    assert isinstance(choose(KernelSum(10**5, 10**5, 2, "float64", True, 1e-9)), Blockwise)
     costs.keep("cpu float32", {"native": Cost(0.0)})
     assert Native.cost("cpu float64") == Cost(1e3)
     assert Dense.cost("cpu float64") == Dense.costs["cpu float64"]

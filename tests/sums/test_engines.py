@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from measureflow.sums import Auto, Blockwise, Dense, Native, Pallas, choice, choose, native
+from measureflow.sums import Auto, Blockwise, Dense, KernelSum, Native, Pallas, choice, choose, native
 
 NATIVE = [Native(), Native(threads=1), Native(level=0), Native(level=1)] if native.available() else []
 ENGINES = [Dense(), Blockwise(), Blockwise(pairs=64), Blockwise(pairs=1), Auto(), *NATIVE]
@@ -167,7 +167,7 @@ def test_forcing_the_native_engine_where_it_is_not_built_names_those_that_are(mo
         Native()
     choice._say_once.cache_clear()
     with pytest.warns(UserWarning, match="native kernel is not built"):
-        assert isinstance(choose(10_000, 10_000, 3, np.float64), Blockwise)
+        assert isinstance(choose(KernelSum(10_000, 10_000, 3, "float64")), Blockwise)
 
 
 GPU_CASES = [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from measureflow.sums import Blockwise, Dense, KernelSum, isolated, native, nufft, series
+from measureflow.sums.devices import ALONE
 from measureflow.sums.fourier import CIRCLE, Fourier
 from measureflow.sums.harmonics import SPHERE, Harmonics
 from measureflow.sums.nufft import Nufft
@@ -67,8 +68,8 @@ def road(request, monkeypatch):
 def alone(case, tolerance, a, y, w):
     """The series without exact sums: log mass, mean, and which covectors it marks as missed."""
     if native.available():
-        return series.natively(case.series, tolerance, 0, -1, a, y, w)
-    return jax.jit(series.by_averages, static_argnums=(0, 1))(case.series, tolerance, a, y, w)
+        return series.natively(series.Expansion(case.series, tolerance), a, y, w)
+    return jax.jit(series.by_averages, static_argnums=0)(series.Expansion(case.series, tolerance), a, y, w)
 
 
 dense = jax.jit(Dense().attend)
@@ -145,12 +146,12 @@ def test_series_do_not_depend_on_the_number_of_threads_nor_much_on_the_instructi
     rng = np.random.default_rng(0)
     y, w = jnp.asarray(sphere(rng, 50_001, case.dim)), jnp.zeros(50_001)
     for a in (7.0 * y, jnp.asarray(rng.normal(size=(9001, case.dim)))):
-        one, three = (series.natively(case.series, 1e-10, threads, -1, a, y, w) for threads in (1, 3))
+        one, three = (series.natively(series.Expansion(case.series, 1e-10, k), a, y, w) for k in (1, 3))
         np.testing.assert_array_equal(one[0], three[0])
         np.testing.assert_array_equal(one[1], three[1])
         for level in (0, 1):
             # Orders of summation differ: some roundings.
-            other = series.natively(case.series, 1e-10, 0, level, a, y, w)
+            other = series.natively(series.Expansion(case.series, 1e-10, 0, level), a, y, w)
             np.testing.assert_allclose(other[1], one[1], rtol=0, atol=1e-14)
 
 
@@ -289,8 +290,8 @@ def test_the_error_bound_of_the_transforms_is_a_bound(d):
         y = np.r_[np.linspace(-1, 1, 200)[:, None] * np.eye(d)[0], crowd(rng, 2000, d)[2:]]
         a, y, w = jnp.asarray(beta * y), jnp.asarray(y), jnp.asarray(np.r_[np.full(200, -25.0), np.zeros(1998)])
         expected = dense(a, y, w)
-        by_gaussians = jax.jit(nufft._by_gaussians, static_argnums=(0, 1))
-        log_mass, mean, missed = map(np.asarray, by_gaussians(beta, tolerance, a, y, w))
+        by_transforms = jax.jit(Nufft(beta, tolerance).approximate, static_argnums=0)
+        log_mass, mean, missed = map(np.asarray, by_transforms(ALONE, a, y, w))
         error = np.maximum(np.abs(log_mass - expected.log_mass), np.abs(mean - expected.mean).max(1))
         assert missed.any()
         assert not missed[200:].any()
@@ -303,7 +304,7 @@ def test_derivatives_of_nufft_sums_are_those_of_dense_sums():
     rng = np.random.default_rng(0)
     y, w = jnp.asarray(crowd(rng, 40, 3)), jnp.asarray(np.r_[-40.0, -40.0, rng.normal(size=38)])
     a = jnp.asarray(np.r_[[[-9.0, 0, 0]], rng.normal(size=(15, 3))])
-    assert nufft._by_gaussians(9.0, 1e-9, a, y, w)[2].any()
+    assert Nufft(9.0, 1e-9).approximate(ALONE, a, y, w)[2].any()
     directions = [jnp.asarray(rng.normal(size=x.shape)) for x in (a, y, w)]
     got = jax.jit(derivatives, static_argnums=0)(Nufft(9.0, 1e-9), a, y, w, *directions)
     for one, other in zip(got, jax.jit(derivatives, static_argnums=0)(Dense(), a, y, w, *directions), strict=True):

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from measureflow.sums import native
-from measureflow.sums.native import heads as kernel
+from measureflow.sums.native.heads import NativeHeadKernel
 from measureflow.sums.pallas import heads as card
+from measureflow.sums.pallas.heads import PallasHeadKernel
 from measureflow.training import FullHeads, ScoreHeads, crowd
+from measureflow.training.crowd import XLAHeadKernel
 
 needs_kernel = pytest.mark.skipif(not native.available(), reason="the native kernel is not built here")
 ROUNDING = {"float32": 3e-6, "float64": 1e-14}
@@ -31,12 +33,16 @@ def agree(found, expected, tolerance):
         np.testing.assert_allclose(one, other, atol=tolerance * float(np.abs(other).max()), rtol=0)
 
 
+def computed(kernel, arrays):
+    """The sums and slopes by a kernel."""
+    return jax.jit(lambda p, w, x, c: (kernel.total(p, w, x), kernel.gradient(p, x, c)))(*arrays)
+
+
 @functools.cache
 def plainly(n, S, T, d, k, v, dtype):
     """The sums and slopes of the XLA program, which do not depend on the instructions that the kernel may use."""
     heads = FullHeads(d, k, v)
-    both = lambda p, w, x, c: (crowd._plain_total(heads, p, w, x), crowd._plain_slopes(heads, p, x, c))  # noqa: E731
-    return jax.jit(both)(*draw(n, S, T, heads, dtype))
+    return computed(XLAHeadKernel(heads), draw(n, S, T, heads, dtype))
 
 
 @needs_kernel
@@ -47,11 +53,7 @@ def plainly(n, S, T, d, k, v, dtype):
     [(1, 1, 1, 1, 1, 1), (37, 2, 9, 5, 3, 2), (70, 11, 4, 3, 1, 4), (16, 1, 32, 16, 4, 4)],
 )
 def test_the_kernel_computes_heads_and_their_slopes(n, S, T, d, k, v, level, dtype):
-    heads = FullHeads(d, k, v)
-    points, weights, tokens, cotangents = draw(n, S, T, heads, dtype)
-    options = {"key_dim": k, "value_dim": v, "level": level}
-    both = lambda p, w, x, c: (kernel.total(p, w, x, **options), kernel.gradient(p, x, c, **options))  # noqa: E731
-    found = jax.jit(both)(points, weights, tokens, cotangents)
+    found = computed(NativeHeadKernel(k, v, level=level), draw(n, S, T, FullHeads(d, k, v), dtype))
     agree(found, plainly(n, S, T, d, k, v, dtype), ROUNDING[dtype])
 
 
@@ -61,9 +63,8 @@ def test_the_kernel_computes_heads_and_their_slopes(n, S, T, d, k, v, level, dty
 def test_the_kernel_for_a_card_computes_heads_and_their_slopes(n, S, T, d, k, v, dtype, monkeypatch):
     """Two warps of heads, the last nearly empty; strips that are not full; sequences in blocks, the last not full."""
     monkeypatch.setattr(card, "AT_ONCE", 2 * 64 * 8 * (4 * k + 4 * v + 2))
-    arrays, options = draw(n, S, T, FullHeads(d, k, v), dtype), {"key_dim": k, "value_dim": v, "interpret": True}
-    both = lambda p, w, x, c: (card.total(p, w, x, **options), card.gradient(p, x, c, **options))  # noqa: E731
-    agree(jax.jit(both)(*arrays), plainly(n, S, T, d, k, v, dtype), ROUNDING[dtype])
+    found = computed(PallasHeadKernel(k, v, interpret=True), draw(n, S, T, FullHeads(d, k, v), dtype))
+    agree(found, plainly(n, S, T, d, k, v, dtype), ROUNDING[dtype])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -71,7 +72,7 @@ def test_heads_are_lowered_for_a_card_and_keep_no_scores(dtype):
     """Arrays between the kernels grow with the heads and positions, and not with pairs of positions."""
     n, T, d, k = 64, 32, 16, 4
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape in ((n, 4 * d * k), (1, T, d), (1, T, d))]
-    step = jax.jit(lambda p, x, c: card.gradient(p, x, c, key_dim=k, value_dim=k))
+    step = jax.jit(PallasHeadKernel(k, k).gradient)
     text = step.trace(*shapes).lower(lowering_platforms=("cuda",)).as_text()
     assert all(f"heads_{name}" in text for name in ("look", "see", "see_back", "collect"))
     shapes = re.findall(r"tensor<((?:\d+x)+)f(?:32|64)>", text)
@@ -82,20 +83,20 @@ def test_heads_are_lowered_for_a_card_and_keep_no_scores(dtype):
 def test_a_card_takes_heads_that_fit_its_registers(monkeypatch):
     monkeypatch.setattr(crowd.pallas, "available", lambda: True)
     points = jnp.zeros((4, 8))
-    assert crowd._kernel(FullHeads(2, 1, 1), points) is card
-    assert crowd._kernel(FullHeads(2, 17, 1), points) is None
-    assert crowd._kernel(FullHeads(2, 1, 1), points.astype(jnp.float16)) is None
+    assert isinstance(crowd.kernel_for(FullHeads(2, 1, 1), points), PallasHeadKernel)
+    assert isinstance(crowd.kernel_for(FullHeads(2, 17, 1), points), XLAHeadKernel)
+    assert isinstance(crowd.kernel_for(FullHeads(2, 1, 1), points.astype(jnp.float16)), XLAHeadKernel)
 
 
 @needs_kernel
 def test_very_sharp_attention_neither_overflows_nor_divides_by_zero():
-    heads = FullHeads(4, 2, 2)
+    heads, plain = FullHeads(4, 2, 2), XLAHeadKernel(FullHeads(4, 2, 2))
     points, weights, tokens, cotangents = draw(20, 2, 6, heads, scale=40.0)
 
     @jax.jit
     def both(p, w, x, c):
-        slopes = kernel.gradient(p, x, c, key_dim=2, value_dim=2), crowd._plain_slopes(heads, p, x, c)
-        return (crowd.total(heads, p, w, x), crowd._plain_total(heads, p, w, x)), slopes
+        slopes = NativeHeadKernel(2, 2).gradient(p, x, c), plain.gradient(p, x, c)
+        return (crowd.total(heads, p, w, x), plain.total(p, w, x)), slopes
 
     totals, slopes = both(points, weights, tokens, cotangents)
     agree(*totals, 1e-12)
@@ -107,7 +108,7 @@ def test_very_sharp_attention_neither_overflows_nor_divides_by_zero():
 def test_the_number_of_threads_changes_no_bit():
     heads = FullHeads(8, 4, 4)
     points, weights, tokens, _ = draw(700, 3, 8, heads)
-    one, four = (kernel.total(points, weights, tokens, key_dim=4, value_dim=4, threads=k) for k in (1, 4))
+    one, four = (NativeHeadKernel(4, 4, threads=k).total(points, weights, tokens) for k in (1, 4))
     assert (one == four).all()
 
 
@@ -115,7 +116,7 @@ def test_the_number_of_threads_changes_no_bit():
 def test_a_number_that_is_not_finite_stays_so():
     heads = FullHeads(3, 2, 2)
     points, _, tokens, cotangents = draw(20, 1, 5, heads)
-    slopes = kernel.gradient(points.at[7, 0].set(jnp.nan), tokens, cotangents, key_dim=2, value_dim=2)
+    slopes = NativeHeadKernel(2, 2).gradient(points.at[7, 0].set(jnp.nan), tokens, cotangents)
     assert np.isnan(slopes[7]).any()
     assert np.isfinite(np.delete(slopes, 7, axis=0)).all()
 
@@ -124,13 +125,12 @@ HEADS = FullHeads(5, 3, 2)
 
 
 def pairings(plain):
-    f = crowd._plain_pairing if plain else crowd.pairing
-    return lambda points, tokens, cotangents: f(HEADS, points, tokens, cotangents)
+    return XLAHeadKernel(HEADS).pairing if plain else functools.partial(crowd.pairing, HEADS)
 
 
 def totals(plain):
-    f = crowd._plain_total if plain else crowd.total
-    return lambda points, tokens, cotangents: f(HEADS, points, cotangents[0, :, 0] @ jnp.ones((7, 20)), tokens)
+    f = XLAHeadKernel(HEADS).total if plain else functools.partial(crowd.total, HEADS)
+    return lambda points, tokens, cotangents: f(points, cotangents[0, :, 0] @ jnp.ones((7, 20)), tokens)
 
 
 def square(f):
@@ -177,5 +177,5 @@ def test_a_batch_of_heads_with_common_data_is_one_call():
     program = str(jax.make_jaxpr(search)(points))
     assert program.count("ffi_call") == 1
     assert "scan" not in program
-    plain = jax.jit(lambda p: crowd._plain_slopes(HEADS, p, tokens, cotangents))
+    plain = jax.jit(lambda p: XLAHeadKernel(HEADS).gradient(p, tokens, cotangents))
     agree(jax.jit(search)(points), plain(points), ROUNDING["float64"])

@@ -121,7 +121,7 @@ def test_the_default_regularisation_has_its_law_and_its_units():
         (lambda mu, nu: transport.sinkhorn_divergence(mu, nu, -0.1), "`epsilon` must be positive"),
         (lambda mu, nu: transport.sinkhorn_divergence(mu, nu, 1e-7), "`epsilon` 1e-07 is too small"),
         (lambda mu, nu: transport.sinkhorn_divergence(mu, clouds(mf.Sphere(2))[0], 0.1), "needs one space"),
-        (lambda mu, nu: transport.entropic_map(*clouds(mf.Sphere(2))), "needs a Euclidean space"),
+        (lambda mu, nu: transport.entropic_map(*clouds(mf.Sphere(2))), "needs a convex space"),
         (lambda mu, nu: transport.default_regularisation(mu, nu, smoothness=0.5), "`smoothness`"),
         (lambda mu, nu: transport.entropic_map(*[mf.Particles(PLANE, [[0.0, 1.0]])] * 2), "give `epsilon`"),
     ],

@@ -1,6 +1,7 @@
 """The command line: `measureflow COMMAND`.
 
-Each command is a module with a `main(argv) -> exit code`, imported when it is called for. Exit codes: 0 ran, 1 ran and
+Commands are those of the table in `runs/catalogue.py`. One that makes runs is served by `cli/run.py`; each other is a module with
+a `main(argv) -> exit code`, imported when it is called for. Exit codes: 0 ran, 1 ran and
 something asked to hold did not, 2 bad input, 130 interrupted.
 """
 
@@ -8,23 +9,10 @@ import importlib
 import os
 import sys
 
-COMMANDS = {
-    "simulate": "move tokens under attention; save data, table and picture",
-    "train": "train attention heads as a measure flow, and certify what came out",
-    "sweep": "simulate or train over grids, lists and draws of settings; one table, one picture, nothing twice",
-    "interpolate": "map several measures to their targets by one schedule of weights; save it all, with the movie",
-    "inspect": "look at a pretrained transformer through the same objects: clusters, slopes, heads, verdicts",
-    "smooth": "how fast a graph network loses the features of your graph, and what keeps them",
-    "resume": "go on with an interrupted run, to the same bits",
-    "plot": "draw the pictures of runs again, from their folders",
-    "rerun": "run again what a run was asked for, and compare",
-    "compare": "set runs side by side: tables, and a picture",
-    "study": "list published claims, run them, print verdicts",
-    "bench": "time kernel sums against what a user would pick instead",
-}
+from measureflow.runs.catalogue import COMMANDS
 
 USAGE = "usage: measureflow COMMAND [options]\n\ncommands:\n" + "".join(
-    f"  {name:<11} {what}\n" for name, what in COMMANDS.items()
+    f"  {name:<11} {entry.help}\n" for name, entry in COMMANDS.items() if entry.help
 )
 
 
@@ -42,10 +30,11 @@ def main(argv: list[str] | None = None) -> int:
     from measureflow.words.settings import InputError
     from measureflow.words.table import nearest
 
-    if command not in COMMANDS:
-        return complain(f"{command!r} is not a command{nearest(command, list(COMMANDS))}.", "", USAGE.rstrip())
+    known = [name for name, entry in COMMANDS.items() if entry.help]
+    if command not in known:
+        return complain(f"{command!r} is not a command{nearest(command, known)}.", "", USAGE.rstrip())
     try:
-        return importlib.import_module(f"measureflow.cli.{command}").main(rest)
+        return _dispatched(command, rest)
     except InputError as error:
         return complain(*error.sentences)
     except RuntimeError as error:
@@ -57,6 +46,13 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(130)  # a leg may still be computing in its thread; what was saved is safe
+
+
+def _dispatched(command: str, argv: list[str]) -> int:
+    """Run a command that makes runs as all of them are, and any other by its own module."""
+    if COMMANDS[command].declared is not None:
+        return importlib.import_module("measureflow.cli.run").main(command, argv)
+    return importlib.import_module(f"measureflow.cli.{command}").main(argv)
 
 
 def program() -> None:

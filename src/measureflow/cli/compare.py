@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Picture, Words, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.showing import print_written
+from measureflow.words.outputs import Picture, Words, positional
 from measureflow.words.settings import InputError
 
 if TYPE_CHECKING:

@@ -1,56 +1,17 @@
 """From a schema to command line options and back: tyro collects what was typed, pydantic alone judges it."""
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, TypedDict, get_origin
 
 import tyro
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
 from measureflow.runs.command import AbstractCommand
 from measureflow.words.settings import Schema, Settings, read
 from measureflow.words.vocabulary import MEASURES, TABLES
 
-PICTURES = (".png", ".pdf", ".svg")
 LAST = ("use", "out", "force")
 """Options that the help lists last."""
-
-
-def check_writable(file: str) -> str:
-    """The name of a file that can be written; otherwise why not, before any work is done."""
-    path = Path(file)
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"there is no folder {str(path.parent)!r} to write {file!r} to")
-    if path.is_dir():
-        raise ValueError(f"{file!r} is a folder; give the name of a file")
-    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise ValueError(f"{file!r} cannot be written; permission is denied")
-    return file
-
-
-def _picture(file: str) -> str:
-    if Path(file).suffix not in PICTURES:
-        raise ValueError(f"must end in {', '.join(PICTURES)}; got {file!r}")
-    return file
-
-
-Output = Annotated[str, AfterValidator(check_writable)]
-"""A file that a command writes."""
-Picture = Annotated[str, AfterValidator(_picture), AfterValidator(check_writable)]
-"""A picture that a command writes."""
-
-
-class Words(BaseModel):
-    """The schema of a command that makes no run of its own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def positional(metavar: str, help: str, *, least: int = 1) -> Any:
-    """A field of a schema for words without an option in front; at least one is needed, unless told otherwise."""
-    extra: Any = {"positional": metavar}
-    return Field((), min_length=least, description=help, json_schema_extra=extra, validate_default=True)
 
 
 def parse(schema: type[Schema], argv: list[str], prog: str) -> Schema:

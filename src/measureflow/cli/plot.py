@@ -6,8 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.showing import report
+from measureflow.words.outputs import Words, positional
 
 
 class Plot(Words):

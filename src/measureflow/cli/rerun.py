@@ -5,9 +5,10 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.resume import one
 from measureflow.cli.showing import say, shown
+from measureflow.words.outputs import Words, positional
 
 
 class Rerun(Words):

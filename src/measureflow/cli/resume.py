@@ -1,8 +1,9 @@
 """`measureflow resume RUN`: go on with an interrupted run, to the same bits."""
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.showing import shown
+from measureflow.words.outputs import Words, positional
 
 
 class Resume(Words):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from measureflow.cli import complain, prepare_jax
-from measureflow.cli.options import PICTURES, Output, Words, check_writable, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.showing import Counter, say
+from measureflow.words.outputs import PICTURES, Output, Words, check_writable, positional
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, NonNegativeInt
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Words, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.showing import duration, print_written, say
+from measureflow.words.outputs import Words, positional
 
 if TYPE_CHECKING:
     from measureflow.sweeps.executor import Progress

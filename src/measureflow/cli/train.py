@@ -5,11 +5,12 @@ from pathlib import Path
 from pydantic import Field, NonNegativeInt
 
 from measureflow.cli import prepare_jax
-from measureflow.cli.options import Picture, Words, parse, positional
+from measureflow.cli.options import parse
 from measureflow.cli.resume import one
+from measureflow.cli.run import main as run
 from measureflow.cli.showing import print_report, print_written, say
-from measureflow.cli.simulate import main_of
 from measureflow.wording import Report
+from measureflow.words.outputs import Picture, Words, positional
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 from measureflow.words.vocabulary import Positive
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> int:
             say(USAGE)
             return 0
         case "heads" | "neurons":
-            return main_of(f"train {what}", rest)
+            return run(f"train {what}", rest)
         case "certify":
             words = parse(Certify, rest, "measureflow train certify")
             return _certify(one(words.run), words)

@@ -1,6 +1,6 @@
 """Diagnostics: what to read off a measure or a trajectory."""
 
-from measureflow import annotations, precision
+from measureflow import signatures
 from measureflow.diagnostics.chaos import ChaosRate as ChaosRate
 from measureflow.diagnostics.chaos import chaos_rate as chaos_rate
 from measureflow.diagnostics.chaos import moment_distance as moment_distance
@@ -21,9 +21,9 @@ from measureflow.diagnostics.joining import Mergers as Mergers
 from measureflow.diagnostics.joining import heights as heights
 from measureflow.diagnostics.joining import mergers as mergers
 from measureflow.diagnostics.order import mean_overlap as mean_overlap
-from measureflow.diagnostics.order import met as met
 from measureflow.diagnostics.order import order_parameter as order_parameter
 from measureflow.diagnostics.order import overlap_histogram as overlap_histogram
+from measureflow.diagnostics.order import share_of_met_pairs as share_of_met_pairs
 from measureflow.diagnostics.renyi import Centres as Centres
 from measureflow.diagnostics.renyi import centres as centres
 from measureflow.diagnostics.rest import Index as Index
@@ -39,5 +39,4 @@ from measureflow.diagnostics.structure import Balance as Balance
 from measureflow.diagnostics.structure import curl as curl
 from measureflow.diagnostics.structure import energy_balance as energy_balance
 
-precision.keep_all(globals())
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -20,6 +20,7 @@ from measureflow.fields import AbstractField
 from measureflow.flows import AbstractNoise, AbstractSolver, Outcome, evolve
 from measureflow.measures import AbstractMeasure, AbstractSampled
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 
 Distance = Callable[[AbstractMeasure, AbstractMeasure], Float[Array, ""]]
 
@@ -124,3 +125,6 @@ def _check(ns: Sequence[int], runs: int, confidence: float) -> None:
         raise ValueError(f"`runs` must be at least 2 to know how far they scatter; got {runs}.")
     if not 0 < confidence < 1:
         raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence:g}.")
+
+
+keep_all(globals())

@@ -21,7 +21,8 @@ from measureflow.diagnostics.joining import partitions
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractCloud, Particles
 from measureflow.measures.grouping import linked, means
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.precision import keep_all
+from measureflow.spaces import AbstractSpace
 
 BULK = 0.9
 """The size of a cloud is the distance from the origin within which this part of its tokens is: outliers do not set it."""
@@ -84,7 +85,7 @@ def extent(mu: AbstractCloud) -> float:
 
 
 def _extent(points: Any, space: AbstractSpace) -> Any:
-    if isinstance(space, Sphere):
+    if space.spherical:
         return 1.0
     if not checks.concrete(points):
         unit = jnp.where(points.any(), jnp.abs(points).max(), 1.0)
@@ -97,7 +98,7 @@ def _labels(points: np.ndarray, space: AbstractSpace, tolerance: float | None, s
     if tolerance is not None:
         return linked(points, space, tolerance)
     # Tokens may lie on a curve of their space, but seldom do: more than two directions would trust triples too much.
-    freedom = min(space.dim - isinstance(space, Sphere), 2)
+    freedom = min(space.intrinsic_dim, 2)
     unit = float(np.abs(points).max()) or 1.0  # squares of large coordinates overflow
     return persistent(points / unit, max(size, _extent(points, space)) / unit, freedom)
 
@@ -129,3 +130,6 @@ def changes(times: np.ndarray, counts: np.ndarray) -> list[ClusterChange]:
     """The changes in a sequence of cluster counts."""
     where = np.flatnonzero(np.diff(counts))
     return [ClusterChange(float(times[i]), float(times[i + 1]), int(counts[i + 1])) for i in where]
+
+
+keep_all(globals())

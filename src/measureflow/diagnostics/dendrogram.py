@@ -12,6 +12,8 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial import KDTree
 
+from measureflow.precision import keep_all
+
 GAP = 3.0
 """A cluster is at least so many times as far from its surroundings as its own two halves are from each other."""
 
@@ -130,3 +132,6 @@ class _Tree(NamedTuple):
         one, other = np.sqrt(np.partition(squares, [below, below + 1])[below : below + 2])
         gap = float(one if place == below else one + (place - below) * (other - one))
         return bool(self.widths[i] <= odds * gap and gap >= NEAR * self.size)
+
+
+keep_all(globals())

@@ -14,16 +14,22 @@ import numpy as np
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.measures import AbstractCloud
-from measureflow.spaces import Euclidean
+from measureflow.precision import keep_all
 
-CELL, GAP, AROUND = 0.25, 4.0, 1.0371
-"""In bandwidths: the first cells, the gaps that need none in their middle, and how far from tokens those beside begin, which is
-a little more than needed, so that no grid point is a token."""
+CELL = 0.25
+"""The width of the first cells, in bandwidths."""
+GAP = 4.0
+"""Gaps between tokens that are wider than this, in bandwidths, need no cells in their middle."""
+AROUND = 1.0371
+"""How far from a token the cells beside it begin, in bandwidths: a little more than needed, so that no grid point is a token."""
 
 REACH = 9.5
 """Tokens farther from a cell, in bandwidths, have below e^{-40} of the weight of the nearest one, which is within two."""
 
-HALVINGS, BLOCK = 24, 64
+HALVINGS = 24
+"""How often a cell is halved to find a mode."""
+BLOCK = 64
+"""Cells that are looked at together."""
 ROUNDING = 1e-14
 """Below this part of the sum of sizes, a sum is zero."""
 
@@ -34,7 +40,7 @@ def modes(mu: AbstractCloud, beta: float | int) -> np.ndarray:
     Two equal tokens have two modes if they are more than two bandwidths apart, and else one. In one dimension the number never
     grows with the bandwidth.
     """
-    if not isinstance(mu.space, Euclidean) or mu.space.dim != 1:
+    if not mu.space.convex or mu.space.dim != 1:
         raise ValueError(f"`mu` must be tokens on the line, `Euclidean(1)`; got {mu.space}.")
     checks.positive("beta", beta)
     checks.finite("beta", beta)
@@ -107,3 +113,6 @@ def _sums(
                 bound = (farthest**3 + 3 * farthest) * np.exp((top - nearest**2) / 2)
                 found[2, some] = (weights[near] * bound).sum(1)
     return found[0], found[1], found[2]
+
+
+keep_all(globals())

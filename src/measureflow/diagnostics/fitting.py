@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from measureflow.annotations import Numbers
+from measureflow.precision import keep_all
 
 STRAIGHT = 0.02
 """The slopes of both halves of a window may differ by this part; else it begins later."""
@@ -88,3 +89,6 @@ def _line(x: np.ndarray, y: np.ndarray) -> _Line:
     slope, offset = np.polyfit(x, y, 1)
     error = np.sqrt(((y - slope * x - offset) ** 2).sum() / (len(x) - 2) / ((x - x.mean()) ** 2).sum())
     return _Line(float(slope), float(error), float(abs(late - early)))
+
+
+keep_all(globals())

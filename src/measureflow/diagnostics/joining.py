@@ -19,6 +19,7 @@ from measureflow.desk import call
 from measureflow.flows import Events, Trajectory
 from measureflow.measures import AbstractCloud
 from measureflow.measures.grouping import linked
+from measureflow.precision import keep_all
 
 
 class Linkage(eqx.Module):
@@ -136,3 +137,6 @@ def partitions(path: Trajectory[Any], distance: float) -> list[tuple[float, np.n
 def _crossed(events: Events[Any]) -> Float[Array, " k"]:
     """The heights that crossed the distance."""
     return jax.vmap(lambda mu, which: heights(mu)[which])(events.measures, events.which)
+
+
+keep_all(globals())

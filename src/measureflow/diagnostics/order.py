@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from measureflow.measures import AbstractCloud, AbstractMeasure, Particles
+from measureflow.precision import keep_all
 
 BLOCK = 1024
 """Rows of the overlap matrix that exist at once."""
-FEW = 4
+FEW_COORDINATES = 4
 """Coordinates up to which inner products are written out."""
 
 
@@ -20,7 +21,7 @@ def order_parameter(mu: AbstractMeasure) -> Float[Array, ""]:
     return jnp.linalg.norm(mu.expect(lambda x: x))
 
 
-def met(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
+def share_of_met_pairs(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
     """The share of ordered pairs of different tokens whose inner product exceeds `overlap`: 1 at consensus on the sphere.
 
     Of three unit tokens, two of which are the same and the third is orthogonal, a third of the pairs have met (geshkovski:25).
@@ -36,7 +37,7 @@ def met(mu: AbstractCloud, overlap: float = 0.999) -> Float[Array, ""]:
 
 def _scores(points: Float[Array, "n d"], x: Float[Array, " d"]) -> Float[Array, " n"]:
     """Inner products, of few coordinates term by term, which many small clouds at once need."""
-    if len(x) > FEW:
+    if len(x) > FEW_COORDINATES:
         return points @ x
     return functools.reduce(jnp.add, [points[:, i] * x[i] for i in range(len(x))])
 
@@ -65,3 +66,6 @@ def overlap_histogram(mu: Particles, bins: int = 64) -> tuple[np.ndarray, np.nda
         masses += np.histogram(points[rows] @ points.T, edges, weights=pairs)[0]
     total = masses.sum()
     return (masses / total if total > 0 else masses), edges
+
+
+keep_all(globals())

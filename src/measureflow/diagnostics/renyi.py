@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.measures import AbstractCloud, Sequence
+from measureflow.precision import keep_all
 
 
 class Centres(NamedTuple):
@@ -54,3 +55,6 @@ def _centres(mu: AbstractCloud, separation: Float[Array, ""]) -> Centres:
     none = jnp.zeros(n, bool)
     _, renyi, strong = jax.lax.while_loop(lambda state: state[0].any(), next_centre, (~none, none, none))
     return Centres(none.at[order].set(renyi), none.at[order].set(strong))
+
+
+keep_all(globals())

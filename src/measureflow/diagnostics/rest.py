@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from measureflow.energies import AbstractEnergy
 from measureflow.fields import AbstractField
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 
 ZERO = 1e-7
 """An eigenvalue is zero below this part of the largest: rounding in a second derivative, and what a rest point misses."""
@@ -125,3 +126,6 @@ def _rotations(points: np.ndarray) -> int:
     moved = np.zeros((len(i), *points.shape))
     moved[np.arange(len(i)), :, i], moved[np.arange(len(i)), :, j] = points[:, j].T, -points[:, i].T
     return int(np.linalg.matrix_rank(moved.reshape(len(i), -1), tol=1e-9))
+
+
+keep_all(globals())

@@ -17,9 +17,12 @@ from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.fields import AbstractField
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 
-BASIS, RESTARTS = 24, 20
-"""Vectors of a basis, and how often it may start again: 24 already suffice for almost every cloud."""
+BASIS = 24
+"""Vectors of a Lanczos basis, which suffice for almost every cloud."""
+RESTARTS = 20
+"""How often the basis may start again."""
 
 
 class Lipschitz(NamedTuple):
@@ -117,3 +120,6 @@ def _rest(x: Float[Array, " n"], basis: Float[Array, "k n"]) -> Float[Array, " n
     for _ in range(2):
         x = x - (basis @ x) @ basis
     return x
+
+
+keep_all(globals())

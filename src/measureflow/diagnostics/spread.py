@@ -8,8 +8,9 @@ from jaxtyping import Array, Float
 from scipy.optimize import nnls
 
 from measureflow.measures import AbstractCloud
+from measureflow.precision import keep_all
 
-MOST = 100
+MOST_STEPS = 100
 """Steps of least squares for each token: three, which is usual, can be too few for tokens that nearly coincide."""
 
 
@@ -49,7 +50,10 @@ def hemisphere(mu: AbstractCloud) -> Hemisphere:
     points = np.asarray(mu.points, float)
     rows = points / np.linalg.norm(points, axis=1, keepdims=True)
     system, ones = np.vstack([rows.T, np.ones(len(rows))]), np.append(np.zeros(rows.shape[1]), 1.0)
-    weights = nnls(system, ones, maxiter=MOST * len(rows))[0]
+    weights = nnls(system, ones, maxiter=MOST_STEPS * len(rows))[0]
     nearest = weights @ rows
     pole = nearest / max(float(np.linalg.norm(nearest)), np.finfo(float).tiny)
     return Hemisphere(float((rows @ pole).min()), pole)
+
+
+keep_all(globals())

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from measureflow.annotations import Numbers
+from measureflow.precision import keep_all
 
 
 class Plateaus(NamedTuple):
@@ -93,3 +94,6 @@ def _crossing(clock: np.ndarray, values: np.ndarray, level: float) -> float:
         return float(clock.mean())
     share = (level - values[i - 1]) / (values[i] - values[i - 1])
     return float(clock[i - 1] + share * (clock[i] - clock[i - 1]))
+
+
+keep_all(globals())

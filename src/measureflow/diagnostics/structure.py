@@ -12,6 +12,7 @@ from measureflow.annotations import Number
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.fields import AbstractField
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 
 
 def curl(field: AbstractField, mu: Particles, t: Number = 0.0) -> Float[Array, ""]:
@@ -57,3 +58,6 @@ def energy_balance(energy: Callable[[Array], AbstractEnergy], mu: Particles, t: 
     change = jax.jvp(value, (t, mu.points), (one, rate.points))[1]
     explicit = jax.jvp(value, (t, mu.points), (one, still))[1]
     return Balance(change, explicit, mu.weights @ jnp.sum(rate.points**2, -1))
+
+
+keep_all(globals())

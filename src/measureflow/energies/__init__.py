@@ -1,6 +1,6 @@
 """Energies of measures and their gradient flows."""
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.energies.base import AbstractEnergy as AbstractEnergy
 from measureflow.energies.base import EnergySum as EnergySum
 from measureflow.energies.base import GradientFlow as GradientFlow
@@ -11,4 +11,4 @@ from measureflow.energies.interaction import BilinearEnergy as BilinearEnergy
 from measureflow.energies.interaction import InteractionEnergy as InteractionEnergy
 from measureflow.energies.sinkhorn import SinkhornEnergy as SinkhornEnergy
 
-annotations.shorten(globals())
+signatures.shorten(globals())

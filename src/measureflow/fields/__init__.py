@@ -1,6 +1,6 @@
 """The fields that move measures."""
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.fields import ensembles as ensembles
 from measureflow.fields.attention import AbstractAttention as AbstractAttention
 from measureflow.fields.attention import AbstractSelfAttention as AbstractSelfAttention
@@ -27,11 +27,11 @@ from measureflow.fields.depth import Varying as Varying
 from measureflow.fields.graphs import Graph as Graph
 from measureflow.fields.graphs import GraphConvolution as GraphConvolution
 from measureflow.fields.heads import ALiBi as ALiBi
-from measureflow.fields.heads import Beside as Beside
 from measureflow.fields.heads import Causal as Causal
 from measureflow.fields.heads import MultiHead as MultiHead
 from measureflow.fields.heads import Packed as Packed
 from measureflow.fields.heads import Perceptron as Perceptron
+from measureflow.fields.heads import SideBySide as SideBySide
 from measureflow.fields.normalisation import NGPT as NGPT
 from measureflow.fields.normalisation import LayerNorm as LayerNorm
 from measureflow.fields.normalisation import MixNorm as MixNorm
@@ -47,4 +47,4 @@ from measureflow.fields.normalisation import radii as radii
 from measureflow.fields.rescaled import Rescaled as Rescaled
 from measureflow.fields.sinkhorn import SinkhornAttention as SinkhornAttention
 
-annotations.shorten(globals())
+signatures.shorten(globals())

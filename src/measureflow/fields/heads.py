@@ -182,14 +182,14 @@ class Packed(AbstractField):
 
 
 @final
-class Beside(AbstractField):
+class SideBySide(AbstractField):
     """Several flows in one cloud: each part of it moves under a field of its own, and sees itself alone.
 
     `sizes` are the numbers of tokens of the parts, one after the other; each counts with mass one. It is evaluated at the tokens.
 
     >>> mu = mf.Particles(mf.Sphere(2), np.concatenate([np.eye(2), np.eye(2)]))
     >>> even, sharp = (mf.SoftmaxAttention.isotropic(2, beta) for beta in (0.0, np.log(3)))
-    >>> mf.fields.Beside([even, sharp], sizes=(2, 2))(0.0, mu.points, mu)[:3].round(3).tolist()
+    >>> mf.fields.SideBySide([even, sharp], sizes=(2, 2))(0.0, mu.points, mu)[:3].round(3).tolist()
     [[0.5, 0.5], [0.5, 0.5], [0.75, 0.25]]
     """
 
@@ -203,7 +203,9 @@ class Beside(AbstractField):
     def __call__(self, t: Number, xs: Float[Array, "m d"], mu: AbstractMeasure) -> Float[Array, "m d"]:
         """The velocity of each token in its part."""
         parts = unpacked(mu, self.sizes)
-        checks.shaped("xs", xs, (sum(self.sizes), "d"), "`Beside` is evaluated at the tokens, whose parts it knows.")
+        checks.shaped(
+            "xs", xs, (sum(self.sizes), "d"), "`SideBySide` is evaluated at the tokens, whose parts it knows."
+        )
         rows = jnp.split(xs, np.cumsum(self.sizes)[:-1].tolist())
         return jnp.concatenate([field(t, x, part) for field, x, part in zip(self.fields, rows, parts, strict=True)])
 

@@ -1,6 +1,6 @@
 """Flows: a field moves a measure."""
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.flows.admitting import precision as precision
 from measureflow.flows.depth import Layers as Layers
 from measureflow.flows.depth import layers as layers
@@ -21,4 +21,4 @@ from measureflow.flows.trajectory import Events as Events
 from measureflow.flows.trajectory import Outcome as Outcome
 from measureflow.flows.trajectory import Trajectory as Trajectory
 
-annotations.shorten(globals())
+signatures.shorten(globals())

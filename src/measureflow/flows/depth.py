@@ -37,7 +37,10 @@ def layers(field: AbstractField, mu0: Measure, depth: int, step: Number = 1.0) -
 
 @final
 class Layers(AbstractFlow[Measure]):
-    """A flow through discrete depth: frame `k` is the measure after `k` layers."""
+    """A flow through discrete depth: frame `k` is the measure after `k` layers.
+
+    Layers approximate nothing finer, so they have no error.
+    """
 
     field: AbstractField
     start: Measure
@@ -69,9 +72,6 @@ class Layers(AbstractFlow[Measure]):
         before = max(first - 1, 0)
         path = _layers(self.field, mu, last - before - 1, self.step, jnp.asarray(before))
         return path if first == 0 else path.since(1)
-
-    def error(self, final: Measure, end: Number | None = None, pulse: Pulse | None = None, room: int = 0) -> None:
-        """None: layers are not steps towards something finer."""
 
 
 def _velocity(field: AbstractField, t: Float[Array, ""], mu: Any) -> Any:

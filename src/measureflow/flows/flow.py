@@ -31,7 +31,7 @@ from measureflow.flows.admitting import (
     resolved,
     summed,
 )
-from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, Straight
+from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, Leg, Straight
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
@@ -72,7 +72,6 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
         reached are infinite.
         """
 
-    @abc.abstractmethod
     def error(
         self, final: Measure, end: Number | None = None, pulse: Pulse | None = None, room: int = 0
     ) -> Float[Array, ""] | None:
@@ -80,6 +79,7 @@ class AbstractFlow(eqx.Module, Generic[Measure]):
 
         With the `pulse` and the `room` of legs that were computed, it needs no program of its own.
         """
+        return None
 
     def form(self, changes: int) -> Any:
         """A measure in the form that the state has after a number of changes; its numbers mean nothing."""
@@ -212,32 +212,30 @@ class Flow(AbstractFlow[Measure]):
         """The whole flow in one leg; `derivative` as in `evolve`."""
         pulse = native.pulse() if derivative is None and _is_run_now(self) else None
         with heard(pulse):
-            path = self._along(self.way(derivative), self.start, self._time(0), self.times, pulse)
+            path = self._solved(self.way(derivative), self._leg(self.start, self._time(0), self.times, pulse))
             return _kept(path if pulse is None else _arrived(path))
 
     def leg(self, mu: Measure, first: int, last: int, pulse: Pulse | None = None, room: int = 0) -> Trajectory[Measure]:
         """The frames between two, on from the measure at the frame before."""
         before = self._time(max(first - 1, 0))
         times = np.asarray(self.times)[first:last] if checks.concrete(self.times) else self.times[first:last]
-        return self._along(self.way(), mu, before, checks.cast(times, self.times.dtype), pulse, room)
+        return self._solved(self.way(), self._leg(mu, before, checks.cast(times, self.times.dtype), pulse), room)
 
-    def _along(
-        self,
-        way: AbstractWay,
-        mu: Measure,
-        start: Float[Array, ""],
-        times: Float[Array, " k"],
-        pulse: Pulse | None = None,
-        room: int = 0,
-    ) -> Trajectory[Measure]:
+    def _leg(self, mu: Measure, start: Float[Array, ""], times: Float[Array, " k"], pulse: Pulse | None = None) -> Leg:
+        """The leg of this flow that begins with a measure at a time."""
+        token = None if pulse is None else pulse.token
+        return Leg(self.field, mu, start, times, self.solver, self.keeping, token)
+
+    def _solved(self, way: AbstractWay, leg: Leg, room: int = 0) -> Trajectory[Measure]:
+        """The path of a leg; what does not fit together is refused with a sentence."""
         try:
-            return _in_room(way, self.field, mu, start, times, self.solver, self.keeping, pulse, room)
+            return _in_room(way, leg, room)
         except (TypeError, ValueError) as error:
             if "forward-mode autodiff (jvp)" in str(error):
                 raise TypeError(FORWARD) from None
-            check_observe(self.keeping, mu)
-            if isinstance(mu, AbstractCloud):
-                check_fit(self.field, mu, start)
+            check_observe(self.keeping, leg.mu)
+            if isinstance(leg.mu, AbstractCloud):
+                check_fit(self.field, leg.mu, leg.start)
             raise
 
     def error(
@@ -259,7 +257,8 @@ class Flow(AbstractFlow[Measure]):
 
         def again(mu):
             with heard(pulse):
-                return _in_room(way, self.field, mu, start, stops, solver, FRAMES, pulse, room)
+                leg = self._leg(mu, start, stops, pulse).but(solver=solver, keeping=FRAMES)
+                return _in_room(way, leg, room)
 
         second = again(self.start)
         error, less, lesser = (
@@ -354,24 +353,13 @@ def _arrived(path: Trajectory[Measure]) -> Trajectory[Measure]:
     return path
 
 
-def _in_room(
-    way: AbstractWay,
-    field: AbstractField,
-    mu: Measure,
-    start: Float[Array, ""],
-    times: Float[Array, " k"],
-    solver: AbstractSolver,
-    keeping: Keeping,
-    pulse: Pulse | None,
-    room: int,
-) -> Trajectory[Measure]:
-    """A leg through times, compiled for more of them: the last is repeated, which costs nothing, and cut off again."""
-    count, token = len(times), None if pulse is None else pulse.token
+def _in_room(way: AbstractWay, leg: Leg, room: int) -> Trajectory[Any]:
+    """The path of a leg, compiled for more frames: the last time is repeated, which costs nothing, and cut off again."""
+    times, count = leg.times, len(leg.times)
     if not isinstance(way, Straight) or count >= room or not checks.concrete(times):
-        return way.leg(field, mu, start, times, solver, keeping, token)
+        return way.solve(leg)
     longer = jnp.asarray(np.pad(np.asarray(times), (0, room - count), mode="edge"), times.dtype)
-    path = way.leg(field, mu, start, longer, solver, keeping, token)
-    return path.since(0, count)
+    return way.solve(leg.but(times=longer)).since(0, count)
 
 
 def _kept(path: Trajectory[Measure]) -> Trajectory[Measure]:

@@ -12,14 +12,13 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from measureflow import checks
 from measureflow.fields import AbstractField
-from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, leg
-from measureflow.flows.solvers import AbstractSolver
+from measureflow.flows.leg import AbstractWay, Leg, Straight
 from measureflow.flows.stepping import AbstractMethod
-from measureflow.flows.trajectory import REACHED, UNSOUND, Measure, Trajectory
+from measureflow.flows.trajectory import REACHED, UNSOUND, Trajectory
 from measureflow.measures import AbstractMeasure
 from measureflow.measures.density import AbstractMoments, AbstractSpectral
 from measureflow.measures.parcels import AbstractParcels, cut
@@ -31,23 +30,14 @@ class Following(AbstractWay):
 
     method: AbstractMethod | None = None
 
-    def leg(
-        self,
-        field: AbstractField,
-        mu: Measure,
-        start: Float[Array, ""],
-        times: Float[Array, " k"],
-        solver: AbstractSolver,
-        keeping: Keeping = FRAMES,
-        token: Int[Array, ""] | None = None,
-    ) -> Trajectory[Measure]:
-        """A leg in one piece for each form."""
-        path = self._piece(field, mu, start, times, solver, keeping, token)
+    def solve(self, leg: Leg) -> Trajectory[Any]:
+        """The leg in one piece for each form."""
+        path = self._piece(leg)
         while int(path.outcome.kind) == UNSOUND and (finer := self.finer(path.final)) is not None:
             if int(path.frames) == len(path.times):  # it was still resolved on the way to the last frame
                 return eqx.tree_at(lambda p: p.outcome.kind, path, jnp.asarray(REACHED))
             now = path.reached()
-            rest = self._piece(field, finer, path.outcome.time, times[len(now) :], solver, keeping, token)
+            rest = self._piece(leg.but(mu=finer, start=path.outcome.time, times=leg.times[len(now) :]))
             path = joined(now, rest, self, coarse_error(path.final, finer))
         return path
 
@@ -57,17 +47,10 @@ class Following(AbstractWay):
             return None
         return cut(mu) if self.method is None else mu.finer()
 
-    def coarser(self) -> "Following":
-        """The same way: what differs is the solver."""
-        return self
-
-    def gain(self, solver: AbstractSolver) -> float:
-        """That of the solver."""
-        return solver.gain
-
-    def _piece(self, field, mu, start, times, solver, keeping, token) -> Trajectory[Any]:
-        strict = jax.eval_shape(self.finer, mu) is not None
-        return leg(field, mu, start, times, solver, self.method, None, keeping, strict, token)
+    def _piece(self, leg: Leg) -> Trajectory[Any]:
+        """The leg in the form that its measure has, up to where that form no longer resolves it if there is a finer one."""
+        strict = jax.eval_shape(self.finer, leg.mu) is not None
+        return Straight(self.method, strict=strict).solve(leg)
 
 
 def check(field: AbstractField, mu: AbstractMeasure, events: Any) -> None:

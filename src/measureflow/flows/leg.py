@@ -1,12 +1,13 @@
-"""A leg: the pure function at the bottom of every flow.
+"""A leg: a stretch of a flow that is computed without a stop.
 
-A field, a measure and times in, frames and a measure out, compiled once per shape: a loop over the frames, and inside it one
-over the steps to the next. How a leg ends is decided here: by arriving, or by one of the outcomes of `trajectory`. There are
-several ways to do a leg: `Straight` solves it as it is, `merging.Merging` with fewer and fewer tokens, `following.Following`
-with densities that change their form.
+`Leg` says what is to be solved: a field moves a measure from a time through given times. `Straight` solves it by one pure
+function, compiled once per shape: a loop over the frames, and inside it one over the steps to the next frame. How a leg ends
+is decided here: by arriving, or by one of the outcomes of `trajectory`. Other ways solve a leg in pieces: `merging.Merging`
+with fewer and fewer tokens, `following.Following` with densities that change their form.
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
@@ -34,7 +35,6 @@ from measureflow.flows.trajectory import (
     UNDERFLOW,
     UNSOUND,
     Events,
-    Measure,
     Outcome,
     Trajectory,
 )
@@ -51,8 +51,6 @@ TWICE = (
 LOCATED = "Derivatives do not pass through the `events` of a flow, which are located by halving; drop them here."
 OUTSIDE = 1e-6
 """How far a measure may be from its space when it starts, relative to its size: float32 rounding passes."""
-
-
 SHARP = 1e-9
 """The part of a step to which an event in it is located: far below the error of the step, in thirty halvings."""
 
@@ -80,64 +78,65 @@ class Keeping(eqx.Module):
 
 
 FRAMES = Keeping()
+"""All frames are kept, and nothing else."""
+
+
+class Leg(eqx.Module):
+    """A leg to solve: the field moves the measure `mu` from the time `start` through `times`, by a solver.
+
+    The first of the times may be the start itself. `keeping` says what is kept of each frame. A `token` is that of a `Pulse`,
+    to which the steps then tell how far they are.
+    """
+
+    field: AbstractField
+    mu: Any
+    start: Float[Array, ""]
+    times: Float[Array, " k"]
+    solver: AbstractSolver
+    keeping: Keeping = FRAMES
+    token: Int[Array, ""] | None = None
+
+    def but(self, **changes: Any) -> "Leg":
+        """The same leg with some of its parts replaced."""
+        return dataclasses.replace(self, **changes)
 
 
 class AbstractWay(eqx.Module):
-    """A way to do the legs of a flow."""
+    """A way to solve the legs of a flow."""
 
     @abc.abstractmethod
-    def leg(
-        self,
-        field: AbstractField,
-        mu: Measure,
-        start: Float[Array, ""],
-        times: Float[Array, " k"],
-        solver: AbstractSolver,
-        keeping: Keeping = FRAMES,
-        token: Int[Array, ""] | None = None,
-    ) -> Trajectory[Measure]:
-        """Move a measure from a start to given times, of which the first may be the start itself."""
+    def solve(self, leg: Leg) -> Trajectory[Any]:
+        """The path of a leg: its frames, the measure at its end, and how it ended."""
 
     def finer(self, mu: Any) -> Any:
         """The measure in the next form that legs give it; None where it keeps the one it has, as on most ways."""
         return None
 
-    @abc.abstractmethod
     def coarser(self) -> "AbstractWay":
-        """The way of another run, to estimate an error."""
+        """The way of a second run, to estimate an error: most ways leave the difference to the solver."""
+        return self
 
-    @abc.abstractmethod
     def gain(self, solver: AbstractSolver) -> float:
         """By how much the difference to the second run of a solver exceeds the error."""
+        return solver.gain
 
 
 @final
 class Straight(AbstractWay):
-    """The leg as it is; `method` are steps with noise, `derivative` is a diffrax adjoint."""
+    """The leg in one piece, landing on every time.
+
+    - `method`: steps with noise, which replace those of the solver.
+    - `derivative`: a diffrax adjoint, as in `evolve`.
+    - `strict`: whether a leg also ends where the measure is no longer resolved, long before it is none any more.
+    """
 
     method: AbstractMethod | None = None
     derivative: Any = None
+    strict: bool = eqx.field(static=True, default=False)
 
-    def leg(
-        self,
-        field: AbstractField,
-        mu: Measure,
-        start: Float[Array, ""],
-        times: Float[Array, " k"],
-        solver: AbstractSolver,
-        keeping: Keeping = FRAMES,
-        token: Int[Array, ""] | None = None,
-    ) -> Trajectory[Measure]:
-        """Solve once, landing on every time."""
-        return leg(field, mu, start, times, solver, self.method, self.derivative, keeping, token=token)
-
-    def coarser(self) -> "Straight":
-        """The same way: what differs is the solver."""
-        return self
-
-    def gain(self, solver: AbstractSolver) -> float:
-        """That of the solver."""
-        return solver.gain
+    def solve(self, leg: Leg) -> Trajectory[Any]:
+        """Solve the leg by the compiled function."""
+        return _solved(self, leg)
 
 
 class State(NamedTuple):
@@ -155,34 +154,33 @@ class State(NamedTuple):
     events: Events
 
 
-GOING, STUCK, UNSOLVED, TIRED, LEFT, CALLED, FULL = range(7)
+GOING = 0
+"""Why a leg stopped: it did not."""
+STUCK = 1
+"""Steps that can be computed no longer move time, or a fixed one is not finite."""
+UNSOLVED = 2
+"""The same, where the equations of an implicit step were not solved."""
+TIRED = 3
+"""There were as many steps since the last frame as the solver allows."""
+LEFT = 4
+"""The measure has left the floating point numbers, or is none any more."""
+CALLED = 5
+"""The pulse asked for it."""
+FULL = 6
+"""There were as many events as are looked for."""
 
 
 @eqx.filter_jit
 @exactly
-def leg(
-    field: AbstractField,
-    mu: Measure,
-    start: Float[Array, ""],
-    times: Float[Array, " k"],
-    solver: AbstractSolver,
-    method: AbstractMethod | None = None,
-    derivative: Any = None,
-    keeping: Keeping = FRAMES,
-    strict: bool = False,
-    token: Int[Array, ""] | None = None,
-) -> Trajectory[Measure]:
-    """Move a measure from a start to given times; `times[0]` may be the start itself.
-
-    The field is seen on half-open intervals up to its jumps and to the last time. A `strict` leg also ends where the measure
-    is no longer resolved, long before it is none any more. A `token` gives the steps a pulse.
-    """
-    loop, checkpoint = (jax.lax.while_loop, False) if token is not None else _looping(derivative)
+def _solved(way: Straight, leg: Leg) -> Trajectory[Any]:
+    """The path of a leg; the field is seen on half-open intervals up to its jumps and to the last time."""
+    loop, checkpoint = (jax.lax.while_loop, False) if leg.token is not None else _looping(way.derivative)
     if checkpoint:
-        numbers, rest = eqx.partition((field, mu, start, times), eqx.is_inexact_array)
-        field, mu, start, times = eqx.combine(_once(numbers), rest)
-    method = solver.method() if method is None else method
-    valid = _valid(mu, start, times, solver)
+        numbers, rest = eqx.partition(leg, eqx.is_inexact_array)
+        leg = eqx.combine(_once(numbers), rest)
+    field, mu, start, times, solver, keeping = leg.field, leg.mu, leg.start, leg.times, leg.solver, leg.keeping
+    method = solver.method() if way.method is None else way.method
+    valid = _valid(leg)
     times = jnp.where(valid, times, start)  # else there is nothing to solve
     breaks = jumps(field).astype(times.dtype)
     stops = jnp.concatenate([start[None], times])
@@ -199,17 +197,17 @@ def leg(
         k = state.rate if carried else rate(state.t, state.mu)
         new = method.step(before, state.t, t1, state.mu, k)
         new = new._replace(mu=new.mu.settle(), rate=new.rate if carried else None)
-        after = _advanced(state, t1, new, solver, strict)
+        after = _advanced(state, t1, new, solver, way.strict)
         part = lambda t: method.step(before, state.t, t, state.mu, k).mu.settle()  # noqa: E731
         state = after if keeping.events is None else _noticed(keeping, part, state.t, after)
-        if token is None:
+        if leg.token is None:
             return state
-        called = beat(token, state.t, state.steps + state.rejected) & (state.halt == GOING)
+        called = beat(leg.token, state.t, state.steps + state.rejected) & (state.halt == GOING)
         return state._replace(halt=jnp.where(called, CALLED, state.halt))
 
     def frame(state, time):
         going = lambda state: (state.t < time) & (state.halt == GOING)  # noqa: E731
-        # Flows in a batch step together until the last of them is there; who is there waits.
+        # Flows in a batch step together until the last of them reaches its frame; one that is there keeps its state.
         state = loop(
             lambda state: eqxi.unvmap_any(going(state)),
             lambda state: _chosen(going(state), step(state), state),
@@ -224,7 +222,7 @@ def leg(
     state = State(start, mu, k if carried else None, solver.first(mu, k), zero, zero, zero, jnp.asarray(GOING), events)
     state, (measures, observed) = jax.lax.scan(jax.checkpoint(frame) if checkpoint else frame, state, times)
     speed = largest(state.rate if carried else rate(_before(state.t, times[-1]), state.mu))
-    kind = jnp.where(valid, _kind(state, solver, speed, strict), INVALID)
+    kind = jnp.where(valid, _kind(state, solver, speed, way.strict), INVALID)
     return Trajectory(
         times=times,
         kept=measures,
@@ -292,7 +290,7 @@ def _looping(derivative: Any) -> tuple[Any, bool]:
 
 @jax.custom_vjp
 def _once(numbers: Any) -> Any:
-    """The same, with a sentence for those who differentiate it in reverse twice."""
+    """The same numbers; differentiating them in reverse mode twice is refused with a sentence."""
     return numbers
 
 
@@ -332,14 +330,16 @@ def _chosen(first: Bool[Array, ""], a: Any, b: Any) -> Any:
     return jax.tree.map(lambda x, y: jnp.where(first, x, y), a, b)
 
 
-def _valid(
-    mu: AbstractMeasure, start: Float[Array, ""], times: Float[Array, " k"], solver: AbstractSolver
-) -> Bool[Array, ""]:
-    """What is checked with a sentence where numbers are there to look at, and here where they are traced."""
+def _valid(leg: Leg) -> Bool[Array, ""]:
+    """Whether times increase, the solver can be used and the measure is on its space.
+
+    `Flow` refuses the contrary with a sentence where numbers are known; here they are traced.
+    """
+    mu, times = leg.mu, leg.times
     settled, given = (jax.tree.leaves(eqx.filter(nu, eqx.is_inexact_array)) for nu in (mu.settle(), mu))
     off = largest([a - b for a, b in zip(settled, given, strict=True)])
-    forward = (jnp.diff(times) >= 0).all() & (times[0] >= start) & jnp.isfinite(times).all()
-    return forward & solver.valid() & jnp.isfinite(largest(given)) & (off <= OUTSIDE * (1 + largest(given)))
+    forward = (jnp.diff(times) >= 0).all() & (times[0] >= leg.start) & jnp.isfinite(times).all()
+    return forward & leg.solver.valid() & jnp.isfinite(largest(given)) & (off <= OUTSIDE * (1 + largest(given)))
 
 
 def _rate(field: AbstractField, t: Float[Array, ""], mu: Any) -> Any:

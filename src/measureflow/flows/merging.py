@@ -18,19 +18,21 @@ from jaxtyping import Array, Bool, Float, Int
 from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.fields import AbstractField, Causal
-from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, leg
+from measureflow.flows.leg import FRAMES, AbstractWay, Keeping, Leg, Straight
 from measureflow.flows.noise import AbstractNoise
 from measureflow.flows.solvers import AbstractSolver
 from measureflow.flows.stepping import largest
-from measureflow.flows.trajectory import SPENT, Events, Measure, Trajectory
+from measureflow.flows.trajectory import SPENT, Events, Trajectory
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.grouping import means, met
 
 PATIENCE = 64
 """Steps after which a piece is looked at again: where tokens have met on the way, the rest of it is stiff until they are one."""
 
-FEWEST, SAVING = 8, 4
-"""An array is made smaller down to the first number and by at least the second: a compilation must pay for itself."""
+FEWEST = 8
+"""The smallest array of tokens: below, another compilation does not pay for itself."""
+SAVING = 4
+"""An array of tokens is made smaller by at least this factor, for the same reason."""
 
 
 @final
@@ -72,18 +74,9 @@ class Merging(AbstractWay):
 
     tolerance: float = eqx.field(static=True)
 
-    def leg(
-        self,
-        field: AbstractField,
-        mu: Measure,
-        start: Float[Array, ""],
-        times: Float[Array, " k"],
-        solver: AbstractSolver,
-        keeping: Keeping = FRAMES,
-        token: Int[Array, ""] | None = None,
-    ) -> Trajectory[Measure]:
-        """A leg in short pieces, with tokens merged between them; takes and returns all tokens."""
-        return merged_leg(field, mu, start, times, solver, self.tolerance, keeping, token)
+    def solve(self, leg: Leg) -> Trajectory[Any]:
+        """The leg in short pieces, with tokens merged between them; takes and returns all tokens."""
+        return _merged(leg, self.tolerance)
 
     def coarser(self) -> "Merging":
         """Merge at twice the distance."""
@@ -109,34 +102,27 @@ def check(field: AbstractField, mu: AbstractMeasure, noise: AbstractNoise | None
         raise ValueError("`merge` needs tokens that all see the same; `Causal` shows each its own past.")
 
 
-def merged_leg(
-    field: AbstractField,
-    mu0: Any,
-    start: Float[Array, ""],
-    times: Float[Array, " k"],
-    solver: AbstractSolver,
-    tolerance: float,
-    keeping: Keeping = FRAMES,
-    token: Int[Array, ""] | None = None,
-) -> Trajectory[Any]:
-    """A leg that merges tokens on the way; takes and returns all tokens.
+def _merged(leg: Leg, tolerance: float) -> Trajectory[Any]:
+    """The path of a leg on which tokens within a distance are merged; takes and returns all tokens.
 
     `costs` tell how many tokens are left and the sum, over the mergers, of the farthest that a token was moved: as measures,
     the cloud and its merged form were never farther apart (in the largest displacement) when they were merged.
     """
-    merged, t, longest = _duplicates(mu0), start, None
+    mu0, solver, keeping = leg.mu, leg.solver, leg.keeping
+    merged, t, longest = _duplicates(mu0), leg.start, None
     frames, events, steps, rejected, path = [], None, 0, 0, None
-    for end in times:
+    for end in leg.times:
         tried = 0
         while path is None or (_goes_on(path, tried, solver) and t < end):
-            merged, scale = _merge(field, merged, t, tolerance)
+            merged, scale = _merge(leg.field, merged, t, tolerance)
             # Tokens that are about to meet must not wait for the end of a long piece: equal steps, which never pause, take pieces
             # that grow with the time that has passed.
-            longest = scale if longest is None or solver.most is not None else jnp.maximum(longest, t - start)
+            longest = scale if longest is None or solver.most is not None else jnp.maximum(longest, t - leg.start)
             stop = jnp.minimum(t + jnp.minimum(scale, longest), end)
-            awake = Awake(field, jnp.asarray(merged.tokens))
+            awake = Awake(leg.field, jnp.asarray(merged.tokens))
             seen = _hunting(keeping, mu0, merged.where, events)
-            path = leg(awake, merged.mu, t, stop[None], solver.patient(PATIENCE), keeping=seen, token=token)
+            piece = Leg(awake, merged.mu, t, stop[None], solver.patient(PATIENCE), seen, leg.token)
+            path = Straight().solve(piece)
             events = _joined(events, path.events, mu0, merged.where)
             merged, t = merged._replace(mu=path.final), path.outcome.time
             steps, rejected = steps + path.costs["steps"], rejected + path.costs["rejected"]
@@ -156,7 +142,7 @@ def merged_leg(
         "merge_error": jnp.asarray(merged.error),
     }
     return Trajectory(
-        times=times[: len(frames)],
+        times=leg.times[: len(frames)],
         kept=measures,
         observed=observed,
         final=eqx.tree_at(lambda m: m.points, mu0, merged.mu.points[merged.where]),

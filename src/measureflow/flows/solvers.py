@@ -35,8 +35,12 @@ MOST_STEPS = 100_000
 """Steps between two frames after which a flow is given up: a field that chatters would never end."""
 TIGHTER = 4.0
 """How much the tolerances of the second run are smaller: a third more steps for what is left of the error to be small."""
-SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
-"""Adaptive steps aim below the tolerance by the first factor, and change at once by at most the others."""
+SAFETY = 0.9
+"""Adaptive steps are this much shorter than the estimate of the error asks for."""
+SHRINK = 0.2
+"""A step is at least this part of the one before."""
+GROW = 10.0
+"""A step is at most so many times as long as the one before."""
 
 
 class Judged(NamedTuple):

@@ -1,6 +1,6 @@
 """The measures that move."""
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.measures.axial import AxialDensity as AxialDensity
 from measureflow.measures.base import AbstractDiffusive as AbstractDiffusive
 from measureflow.measures.base import AbstractHeated as AbstractHeated
@@ -15,4 +15,4 @@ from measureflow.measures.particles import Particles as Particles
 from measureflow.measures.sequence import Sequence as Sequence
 from measureflow.measures.sphere import SphereDensity as SphereDensity
 
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -18,7 +18,7 @@ from measureflow import checks
 from measureflow.annotations import Numbers, RandomKey
 from measureflow.measures.base import AbstractMeasure
 from measureflow.spaces import AbstractSpace, Euclidean
-from measureflow.sums import AbstractEngine, Attended
+from measureflow.sums import AbstractEngine, Attended, KernelSum
 
 Cloud = TypeVar("Cloud", bound="AbstractCloud")
 
@@ -91,8 +91,7 @@ class AbstractCloud(AbstractMeasure):
     @property
     def summing(self) -> AbstractEngine:
         """The engine that does the sums of the tokens over themselves: that of the measure, or the one it chooses."""
-        n, d = self.points.shape
-        return self.engine.pick(n, n, d, self.points.dtype)
+        return self.engine.pick(KernelSum.of(self.points, self.points))
 
     def coarser(self: Cloud) -> Cloud | None:
         """The same tokens with less exact sums; None where sums are over all pairs."""

@@ -16,6 +16,7 @@ import numpy as np
 from measureflow.fields import Composed, FactoredAttention, FeedForward, Layered, LayerNorm, RMSNorm, Rotary, Sublayer
 from measureflow.models.files import ModelError
 from measureflow.models.model import Embedding, Model
+from measureflow.precision import keep_all
 
 Config = Mapping[str, Any]
 
@@ -314,3 +315,6 @@ def alibi_slopes(heads: int) -> np.ndarray:
 def array(values: np.ndarray) -> jax.Array:
     """Weights in float32."""
     return jnp.asarray(np.asarray(values, np.float32))
+
+
+keep_all(globals())

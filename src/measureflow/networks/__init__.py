@@ -1,6 +1,6 @@
 """Networks of measures: Gaussian-mixture layers, experts, graph networks, and transformers from measures to measures."""
 
-from measureflow import annotations, precision
+from measureflow import signatures
 from measureflow.networks.covariances import AbstractCovariances as AbstractCovariances
 from measureflow.networks.covariances import Diagonal as Diagonal
 from measureflow.networks.covariances import Full as Full
@@ -31,5 +31,4 @@ from measureflow.networks.weights import CommutingWeights as CommutingWeights
 from measureflow.networks.weights import FixedWeights as FixedWeights
 from measureflow.networks.weights import GaussianWeights as GaussianWeights
 
-precision.keep_all(globals())
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -22,6 +22,7 @@ from measureflow import checks
 from measureflow.annotations import Number, Numbers, RandomKey
 from measureflow.fields.graphs import Graph, Spectrum
 from measureflow.networks.weights import AbstractWeights
+from measureflow.precision import keep_all
 
 FLOOR = 1e-12
 """Similarities below it are rounding, where both parts are not followed apart."""
@@ -232,3 +233,6 @@ def _modes(values, weights, depth: int, alpha, key) -> Float[Array, "frames k"]:
     y, logs = rows(y)
     curves = jax.lax.scan(layer, (y, logs), jax.random.split(rest, depth))[1]
     return jnp.concatenate([logs[None], curves])
+
+
+keep_all(globals())

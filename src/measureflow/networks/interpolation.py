@@ -25,7 +25,8 @@ from measureflow.measures import AbstractMeasure, Particles
 from measureflow.networks import routing
 from measureflow.networks.routing import angles, unit
 from measureflow.networks.shaping import fitted
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.precision import keep_all
+from measureflow.spaces import AbstractSpace
 from measureflow.transport import wasserstein
 
 CAP = 1.0
@@ -34,8 +35,10 @@ CAP = 1.0
 NARROW = 1e-3
 """How small a hole is refused, as an angle."""
 
-APART, ALIKE = 0.02, 1e-5
-"""Limits of two measures closer than this angle are separated by gates first, and refused if they still are as close as that."""
+APART = 0.02
+"""Two measures whose limits are closer than this angle are separated by gates first."""
+ALIKE = 1e-5
+"""Two measures whose limits are closer than this angle after the gates are refused."""
 
 SPREAD = 0.6
 """Clusters closer than this angle are spread by a linear map."""
@@ -43,8 +46,10 @@ SPREAD = 0.6
 AROUND = 0.2
 """The radius of clouds that are drawn apart, over the distance of their centres."""
 
-GATES, SOME = 256, 300
-"""Gates among which one that separates is chosen, and tokens of each measure that decide it."""
+GATES = 256
+"""Random gates of which the one that separates best is chosen."""
+SOME_TOKENS = 300
+"""Tokens of each measure that decide which gate separates best."""
 
 
 class Stage(NamedTuple):
@@ -324,9 +329,9 @@ def _separating(pieces: _Pieces, rng: np.random.Generator) -> Perceptron:
 
 def _some(mu: Particles, rng: np.random.Generator) -> Particles:
     """At most so many tokens of a measure, which are enough to choose a gate by."""
-    if len(mu.points) <= SOME:
+    if len(mu.points) <= SOME_TOKENS:
         return mu
-    which = rng.choice(len(mu.points), SOME, replace=False)
+    which = rng.choice(len(mu.points), SOME_TOKENS, replace=False)
     return Particles(mu.space, mu.points[which], mu.weights[which])
 
 
@@ -410,7 +415,7 @@ def checked(measures: Sequence[Particles], name: str = "inputs") -> list[Particl
     if not measures:
         raise ValueError(f"`{name}` is empty; give at least one measure.")
     for k, mu in enumerate(measures):
-        if not isinstance(mu, Particles) or not isinstance(mu.space, Sphere):
+        if not isinstance(mu, Particles) or not mu.space.spherical:
             raise TypeError(f"`{name}[{k}]` must be `Particles` on a `Sphere`; got {mu!r}.")
         if mu.space.dim != measures[0].space.dim:
             raise ValueError(
@@ -448,3 +453,6 @@ def _seen(measures: list[Particles]) -> np.ndarray:
     """What measures look like through a few test functions: equal numbers are equal measures, almost surely."""
     tests = np.random.default_rng(0).normal(size=(8, measures[0].space.dim))
     return np.stack([np.asarray(mu.weights, float) @ np.exp(np.asarray(mu.points, float) @ tests.T) for mu in measures])
+
+
+keep_all(globals())

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse.csgraph import dijkstra
 
 from measureflow.fields import Perceptron
+from measureflow.precision import keep_all
 
 WAYPOINTS = 300
 """Random points that a way may pass."""
@@ -21,8 +22,10 @@ WIDEST = 1.3
 PASSING = 0.01
 """How near a point comes to one that it only passes, as an angle."""
 
-CLEAR, INSIDE = 0.9, 0.85
-"""The radius of a gate over the distance to who must stay, and the half of an arc over the radius of its gate."""
+CLEAR = 0.9
+"""The radius of a gate over the distance to the nearest point that must stay."""
+INSIDE = 0.85
+"""Half of the arc that a gate carries a point along, over the radius of the gate."""
 
 
 class Leg(NamedTuple):
@@ -152,3 +155,6 @@ def _clearance(point: np.ndarray, others: np.ndarray) -> float:
 def _freest(taken: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     spots = unit(rng.normal(size=(WAYPOINTS, taken.shape[1])))
     return spots[angles(spots, taken).min(1).argmax()]
+
+
+keep_all(globals())

@@ -16,10 +16,15 @@ from jaxtyping import Array, Float
 from measureflow.fields import Packed, Perceptron, Schedule, Sum
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 from measureflow.transport import coupling
 
-PIECES, ROUNDS, STEPS = 4, 12, 150
-"""Perceptrons that take turns, rounds of pairing, and steps of descent in each."""
+PIECES = 4
+"""Perceptrons that follow each other."""
+ROUNDS = 12
+"""How often tokens are paired with their targets anew."""
+STEPS = 150
+"""Steps of descent after each pairing."""
 
 DESCENT = optax.adam(5e-3)
 
@@ -94,3 +99,6 @@ def _descend(mlps, state, later, start: Particles, sizes: tuple[int, ...], goals
         return (jax.tree.map(lambda leaf, by: leaf + slower * by, mlps, updates), state), None
 
     return jax.lax.scan(step, (mlps, state), None, length=STEPS)[0]
+
+
+keep_all(globals())

@@ -17,6 +17,7 @@ from scipy.special import gammaln, psi
 
 from measureflow import checks
 from measureflow.fields.graphs import square
+from measureflow.precision import keep_all
 
 
 class Growth(NamedTuple):
@@ -237,3 +238,6 @@ def _exact(growth: np.ndarray) -> Growth:
 def _log(x: np.ndarray) -> np.ndarray:
     """The logarithm, minus infinity at zero."""
     return np.log(x, out=np.full(np.shape(x), -np.inf), where=np.asarray(x) > 0)
+
+
+keep_all(globals())

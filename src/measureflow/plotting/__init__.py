@@ -4,12 +4,12 @@ Functions `draw_...` draw on the axes they are given and return them; functions 
 given (a figure, of pyplot or not, or a subfigure) and make one otherwise. Nothing is computed here but the projection to the
 drawing plane. New figures are plain objects, not pyplot's, so drawing works without a display and leaves no state behind.
 
-The pictures of single commands are in submodules: `training`, `inspecting`, `interpolation`, `smoothing`, `sweeps`, `comparison`.
+The pictures of single commands are in submodules: `training`, `inspection`, `interpolation`, `smoothing`, `sweeps`, `comparison`.
 """
 
 from matplotlib.figure import Figure as Figure
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.plotting.colours import cluster_colours as cluster_colours
 from measureflow.plotting.density import draw_density_over_time as draw_density_over_time
 from measureflow.plotting.density import draw_ring as draw_ring
@@ -39,4 +39,4 @@ from measureflow.plotting.tokens import draw_tokens as draw_tokens
 from measureflow.plotting.view import View as View
 from measureflow.plotting.view import view_of as view_of
 
-annotations.shorten(globals())
+signatures.shorten(globals())

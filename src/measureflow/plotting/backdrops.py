@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from measureflow.plotting.colours import FAINT, INK
 from measureflow.plotting.view import View
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import AbstractSpace
 
 GLASS = 1.0
 """The layer of the ball and of what lies behind it; higher layers are drawn later."""
@@ -30,16 +30,16 @@ RIM = 1.13
 
 def backdrop(ax: Axes, space: AbstractSpace, view: View, scale: float | int = 1) -> None:
     """Set up the axes for a space: outline or ticks, limits and equal aspect."""
-    match space:
-        case Sphere(dim=2):
+    match space.spherical, space.dim:
+        case True, 2:
             _circle(ax, scale)
-        case Sphere(dim=3):
+        case True, 3:
             _globe(ax, view, scale)
-        case Sphere():
+        case True, _:
             _disc(ax, view, scale)
-        case _ if space.dim == 1:
+        case False, 1:
             _line(ax, view, scale)
-        case _ if space.dim == 3:
+        case False, 3:
             _box(ax, view, scale)
         case _:
             _plane(ax, view, scale)

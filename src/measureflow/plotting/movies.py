@@ -22,7 +22,6 @@ from measureflow.plotting.colours import FAINT, INK, cluster_colours
 from measureflow.plotting.record import Recorded
 from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.view import view_of
-from measureflow.spaces import Sphere
 
 DPI = 100
 """Pixels per inch of a movie."""
@@ -77,7 +76,7 @@ def _camera(run: Recorded, labels: Numbers, size: int, turn: float | int, letter
     height = width + 2 * round(width * (0.1 if title else 0.05) / 2)
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
     canvas = FigureCanvasAgg(figure)
-    framed = not isinstance(space, Sphere) and space.dim != 3
+    framed = not space.spherical and space.dim != 3
     room = 0.15 if framed else 0.07 if space.dim > 3 else 0.02
     ax = figure.add_axes((room, room * width / height, 0.98 - room, (0.98 - room) * width / height))
     clock = figure.text(0.5, 1.005 * width / height, "", fontsize=13 * width / 480, color=INK, ha="center", va="center")

@@ -12,7 +12,6 @@ from measureflow.plotting.record import Recorded
 from measureflow.plotting.time_series import draw_series_row, mark_blow_up, run_key_frames
 from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.view import View, view_of
-from measureflow.spaces import Sphere
 
 
 def run_figure(
@@ -68,7 +67,7 @@ def _views(clouds: list, labels: Numbers | None, letter: str) -> list[View]:
     space = clouds[-1].space
     points = np.stack([np.asarray(mu.points, float) for mu in clouds])
     view = view_of(points, space, labels=labels, letter=letter)
-    views = [view if isinstance(space, Sphere) else view.fitted(cloud) for cloud in points]
+    views = [view if space.spherical else view.fitted(cloud) for cloud in points]
     # A cloud that shrinks is better seen shrinking.
     return [view] * len(clouds) if 4 * views[0].reach > views[-1].reach else views
 

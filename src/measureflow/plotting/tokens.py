@@ -13,7 +13,7 @@ from measureflow.plotting.backdrops import BACK, FRONT, GLASS_TONE, backdrop
 from measureflow.plotting.colours import cluster_colours
 from measureflow.plotting.markers import areas, smallest_area
 from measureflow.plotting.view import View, cloud, view_of
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import AbstractSpace
 
 GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 """Multiples of the golden ratio spread evenly over an interval, however many there are."""
@@ -48,7 +48,7 @@ def draw_tokens(
         area = np.full(n, smallest_area(n))
     backdrop(ax, space, view, scale)
     depth = (places[:, 2] - view.middle[2]) / view.reach if space.dim == 3 else np.zeros(n)
-    edge = 0.35 * scale if n <= (100 if isinstance(space, Sphere) and space.dim == 2 else 1000) else 0.0
+    edge = 0.35 * scale if n <= (100 if space.spherical and space.dim == 2 else 1000) else 0.0
     _marks(ax, places[:, :2], depth >= 0, scale**2 * area, _veiled(_colours(labels, colours, n), depth, space), edge)
     return ax
 
@@ -71,7 +71,7 @@ def _veiled(colour: np.ndarray, depth: np.ndarray, space: AbstractSpace) -> np.n
     """Colours of tokens further away, mixed with the backdrop: a haze that does not add up when tokens coincide."""
     if space.dim != 3:
         return colour
-    if isinstance(space, Sphere):
+    if space.spherical:
         clear = np.interp(depth, [-1.0, -0.15, 0.0], [0.3, 0.38, 1.0])[:, None]
         return clear * colour + (1 - clear) * np.array(GLASS_TONE)
     clear = np.interp(depth, [-1.2, 0.8], [0.4, 1.0])[:, None]

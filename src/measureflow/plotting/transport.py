@@ -15,7 +15,6 @@ from measureflow.plotting.colours import PALETTE
 from measureflow.plotting.layout import AnyFigure, page
 from measureflow.plotting.predictions import Curve, draw_curves
 from measureflow.plotting.view import View, view_of
-from measureflow.spaces import Sphere
 
 START = np.array(to_rgb(PALETTE[0]))
 """The colour of the first measure; mass that moves changes from this colour to the other."""
@@ -87,7 +86,7 @@ def _origins(mu: Particles, first: Particles, t: float) -> np.ndarray:
 def _marks(ax: Axes, mu: Particles, view: View, colours: np.ndarray, scale: float | int) -> None:
     backdrop(ax, mu.space, view, scale)
     places, area = view.place(np.asarray(mu.points, float)), INK_AREA * scale**2 * np.asarray(mu.weights)
-    behind = (places[:, 2] < 0) & isinstance(mu.space, Sphere) & (mu.space.dim == 3)
+    behind = (places[:, 2] < 0) & (mu.space.spherical and mu.space.dim == 3)
     for layer, chosen, alpha in ((BACK, behind, 0.25), (FRONT, ~behind, 0.75)):
         ax.scatter(
             *places[chosen, :2].T,

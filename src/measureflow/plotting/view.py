@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.colours import PALETTE
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import AbstractSpace
 
 AZIMUTH = -60.0
 """Degrees around the vertical axis from which three dimensions are seen when nothing asks for another side."""
@@ -78,7 +78,7 @@ def view_of(points: Numbers, space: AbstractSpace, *, labels: Numbers | None = N
     three dimensions the last frame decides the side: its clusters, by `labels` `(tokens,)`, do not hide each other, and of a
     sphere most tokens are in front.
     """
-    everything, spherical = cloud(points, space.dim), isinstance(space, Sphere)
+    everything, spherical = cloud(points, space.dim), space.spherical
     shares = None
     if space.dim > 3:
         axes, shares = _principal(everything if spherical else everything - everything.mean(0))

@@ -1,6 +1,6 @@
-"""Which command made a run, and what follows from that: its schema, its job, its table and its picture.
+"""What a command that makes runs declares (its schema, its job, its table and its picture), and the table of all commands.
 
-One table, from which run folders are read, resumed, pictured and compared, whatever made them. Needs no JAX.
+Run folders are read, resumed, pictured and compared by the command that made them (`runs/catalogue.py`). Needs no JAX.
 """
 
 import abc
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from measureflow.runs.catalogue import COMMANDS
 from measureflow.words.settings import InputError, Settings, read
 from measureflow.words.table import load
 
@@ -109,27 +110,18 @@ class Record(AbstractCommand):
         raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
 
     def job(self, settings: Any) -> "Job":
-        """There is none without its flow."""
+        """A recorded flow cannot be built again from its folder."""
         raise InputError("This run was recorded from Python, where `mf.runs.record(flow, path, resume=True)` goes on.")
 
 
-COMMANDS: dict[str, str | type[AbstractCommand]] = {
-    "simulate": "measureflow.commands.simulate:Simulate",
-    "record": "measureflow.runs.command:Record",
-    "train heads": "measureflow.commands.train.heads:TrainHeads",
-    "train neurons": "measureflow.commands.train.neurons:TrainNeurons",
-    "interpolate": "measureflow.commands.interpolate:Interpolate",
-    "inspect": "measureflow.commands.inspect:Inspect",
-}
-
-
 def again(name: str, path: Path) -> str:
-    """How a run of a command goes on, in words."""
+    """The call that resumes a run, as a text."""
     return f"`mf.runs.record(flow, {str(path)!r}, resume=True)`" if name == "record" else f"`measureflow resume {path}`"
 
 
 def command(name: str) -> AbstractCommand:
     """The command of a name."""
-    if name not in COMMANDS:
-        raise InputError(f"No command {name!r} makes runs here; known are {', '.join(COMMANDS)}.")
-    return load(COMMANDS[name])()
+    known = {name: entry.declared for name, entry in COMMANDS.items() if entry.declared is not None}
+    if name not in known:
+        raise InputError(f"No command {name!r} makes runs here; known are {', '.join(known)}.")
+    return load(known[name])()

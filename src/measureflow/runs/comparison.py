@@ -34,7 +34,7 @@ from measureflow.transport import wasserstein
 from measureflow.transport.gaussians import gaussian_cost
 from measureflow.words.settings import InputError
 
-MOST = 13
+MOST_FRAMES = 13
 """Frames at which a distance is computed: enough for a curve, few enough for exact transport."""
 DRAWS = 3
 """How often tokens are drawn from a limit to see how far they are from it: one draw may be lucky by a factor of two."""
@@ -224,7 +224,7 @@ def _apart(one: Run, other: Run) -> Distance | None:
         gaps = _bounded_differences if bounded else _differences
         name = f"largest difference of the {'rescaled ' if bounded else ''}frames"
         return Distance(name, pairs, one.times[pairs[:, 0]], gaps(one, other, pairs))
-    some = pairs[np.unique(np.linspace(0, len(pairs) - 1, min(MOST, len(pairs))).round().astype(int))]
+    some = pairs[np.unique(np.linspace(0, len(pairs) - 1, min(MOST_FRAMES, len(pairs))).round().astype(int))]
     found = np.array([_between(one.at(int(i)), other.at(int(j))) for i, j in some])
     kinds = {one.word_name, other.word_name}
     name = "Bures distance of moments" if "gaussian" in kinds else "Wasserstein distance W₂"

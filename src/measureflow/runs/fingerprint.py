@@ -1,4 +1,4 @@
-"""Whether two objects are the same: a text that is equal for equal flows, in every process.
+"""Fingerprints: a short text that is equal for equal objects, in every process.
 
 Classes count by their names, arrays by their bytes, functions by their code and what they hold.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def fingerprint(thing: Any) -> str:
-    """Sixteen letters that stand for a thing."""
+    """The fingerprint of an object: sixteen letters."""
     digest = hashlib.sha256()
     for piece in _pieces(thing, set()):
         digest.update(len(piece).to_bytes(8, "little") + piece)

@@ -50,7 +50,7 @@ class RunFolder:
 
     def __init__(self, path: Path, frames_per_leg: int, lock: int):
         self.path = path
-        self.frames = committed(path)["frames"]
+        self.frames = read_marker(path)["frames"]
         self._frames_per_leg = frames_per_leg
         self._lock = lock
         self._data = zarr.open_group(path / "data.zarr", mode="a")
@@ -71,7 +71,7 @@ class RunFolder:
         kinds."""
         data = zarr.create_group(path / "data.zarr")
         chunk = min(frames_per_leg, frames)
-        for name, sizes in ({"time": {}} | dict(layout) | {name: {} for name in series}).items():
+        for name, sizes in ({"time": {}} | {name: {} for name in series} | dict(layout)).items():
             shape, kind = tuple(sizes.values()), np.dtype(kinds.get(name, precision))
             nothing = kind.type("nan") if np.issubdtype(kind, np.inexact) else kind.type(0)
             array = data.create_array(
@@ -84,7 +84,7 @@ class RunFolder:
     @staticmethod
     def reopen(path: Path, frames_per_leg: int) -> "RunFolder":
         """Go on writing a run that is there."""
-        return RunFolder(path, frames_per_leg, locked(path))
+        return RunFolder(path, frames_per_leg, lock_folder(path))
 
     def keep(self, arrays: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> None:
         """Store arrays that have no frames: weights, coordinates of a grid, what came out beside; replaced if there."""
@@ -120,7 +120,7 @@ class RunFolder:
 
     def state(self, like: Any) -> Any:
         """The measure after the last safe frame, shaped like another."""
-        return eqx.tree_deserialise_leaves(self.path / committed(self.path)["state"], like)
+        return eqx.tree_deserialise_leaves(self.path / read_marker(self.path)["state"], like)
 
     def describe(self, info: Mapping[str, Any]) -> None:
         """Write `run.json`."""
@@ -152,11 +152,11 @@ class RunFolder:
         return self._arrays[name]
 
 
-def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = ()) -> tuple[Path, int]:
+def make_folder(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = ()) -> tuple[Path, int]:
     """The folder that is asked for, empty and locked: a new one named after the command unless given."""
     if out is None:
         path = _next(Path("runs", command.replace(" ", "-")))
-        return path, locked(path)
+        return path, lock_folder(path)
     path = Path(out)
     with _speaking("out"):
         if path.exists() or path.is_symlink():
@@ -164,7 +164,7 @@ def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = (
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise InputError(f"`out`: {out!r} cannot be written.")
-        lock = locked(path)
+        lock = lock_folder(path)
         if force:
             _clear(path)
         if any(path.iterdir()):  # another process was faster
@@ -173,7 +173,7 @@ def made(out: str | None, command: str, force: bool, inputs: tuple[str, ...] = (
     return path, lock
 
 
-def taken_back(path: Path, lock: int) -> None:
+def remove_folder(path: Path, lock: int) -> None:
     """Remove what was written into a folder that this process has locked, and the folder if nothing else is in it."""
     with contextlib.suppress(OSError):
         _clear(path)
@@ -256,7 +256,7 @@ def _has_frames(metadata: Path) -> bool:
     return (json.loads(metadata.read_text()).get("dimension_names") or [None])[0] == "time"
 
 
-def committed(path: Path) -> dict[str, Any]:
+def read_marker(path: Path) -> dict[str, Any]:
     """The marker of a run: how many frames are safe, and the state after them."""
     marker = path / "commit.json"
     return (
@@ -275,7 +275,7 @@ def is_alive(path: Path) -> bool:
     return False
 
 
-def room(out: str | Path | None, size: int) -> None:
+def check_room(out: str | Path | None, size: int) -> None:
     """Refuse a run whose frames do not fit on the disk."""
     path = Path("." if out is None else out).absolute()
     free = shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
@@ -295,7 +295,7 @@ def write(path: Path, text: str) -> None:
     _sync_folder(path.parent)
 
 
-def locked(path: Path) -> int:
+def lock_folder(path: Path) -> int:
     """The handle of a folder that this process alone may write from now on; a sentence where another one does."""
     try:
         return _lock(path)

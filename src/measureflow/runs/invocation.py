@@ -7,7 +7,7 @@ from measureflow.runs.command import command
 from measureflow.runs.executor import Watch, perform
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
-from measureflow.runs.session import say_precision
+from measureflow.runs.session import warn_of_float32
 from measureflow.words.settings import InputError
 
 
@@ -18,12 +18,12 @@ def run(name: str, watch: Watch = lambda *_: None, **words: Any) -> Run:
 
 def run_settings(name: str, settings: Any, watch: Watch = lambda *_: None) -> Run:
     """Run a command with settings that were read before."""
-    say_precision()
+    warn_of_float32()
     job = command(name).job(settings)
     if getattr(settings, "coordinator", None) is not None:
-        from measureflow.runs.processes import together
+        from measureflow.runs.processes import shared
 
-        job = together(job)
+        job = shared(job)
     return perform(job, settings.out, force=settings.force, watch=watch)
 
 

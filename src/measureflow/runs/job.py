@@ -95,9 +95,9 @@ class Job:
         """What is stored beside the frames when a run ends, also before its time; may add to the stats."""
         return {}
 
-    @cached_property
+    @property
     def labels(self) -> dict[str, dict[str, Any]]:
-        """What is stored of the declaration of each series."""
+        """The attributes that are stored beside series and other arrays, by name."""
         return {one.name: one.attributes() for one in self.series}
 
     @property
@@ -128,17 +128,10 @@ class Job:
         return precision(self.flow.start).name
 
     def frames_of(self, path: Trajectory) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """What is kept of a leg: the values of all series, and the arrays of its frames."""
-        return self.watch(np.asarray(path.times), path.measures), self.stored(path)
-
-    def watch(self, times: np.ndarray, measures: Any) -> dict[str, np.ndarray]:
-        """The values of all series on measures with a leading axis over frames."""
-        return watch(self.series, times, measures)
-
-    def stored(self, path: Trajectory) -> dict[str, np.ndarray]:
-        """The arrays of frames, and what was observed of them."""
+        """The values of all series on the frames of a path, and the arrays that are stored of these frames."""
+        values = watch(self.series, np.asarray(path.times), path.measures)
         frames = self.shown(path.measures) if self.keep else {}
-        return frames | {name: np.asarray(values) for name, values in observed(path.observed).items()}
+        return values, frames | {name: np.asarray(array) for name, array in observed(path.observed).items()}
 
     def shown(self, measures: Any) -> dict[str, np.ndarray]:
         """The arrays of measures; those that have changed their form are shown in that of the start."""

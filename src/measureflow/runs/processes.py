@@ -1,4 +1,4 @@
-"""One simulation over several processes, of one machine or of many: all compute the same legs, each its share of the tokens.
+"""One simulation over several processes, of one machine or of many: each computes its share of the tokens in every leg.
 
 Between legs every process holds all tokens; within a leg they are spread, and sums are those of `sums.Sharded`.
 The first process watches, saves and reports; the others compute along. Processes find each other by `jax.distributed`, and a peer
@@ -42,7 +42,7 @@ GRACE = 5.0
 
 
 @final
-class Together(AbstractFlow[Measure]):
+class SharedFlow(AbstractFlow[Measure]):
     """A flow whose legs all processes compute together; what comes out of a leg is whole in each of them."""
 
     flow: Flow[Measure]
@@ -123,14 +123,14 @@ def _speaking() -> Iterator[None]:
         ) from None
 
 
-def together(job: Job) -> Job:
+def shared(job: Job) -> Job:
     """The same job, computed by all processes."""
     flow, count = job.flow, jax.process_count()
     if not isinstance(flow, Flow) or not isinstance(flow.start, AbstractCloud) or not isinstance(flow.way(), Straight):
         raise InputError("`processes` share the tokens of a continuous flow: drop `measure`, `layers` and `merge`.")
     if len(flow.start.points) % count:
         raise InputError(f"`n` must be a multiple of the {count} processes; got {len(flow.start.points)}.")
-    return replace(job, flow=Together(flow), ahead=False)
+    return replace(job, flow=SharedFlow(flow), ahead=False)
 
 
 def join(address: str, process: int, count: int) -> None:
@@ -144,8 +144,8 @@ def join(address: str, process: int, count: int) -> None:
         jax.devices()
 
 
-def along(job: Job) -> None:
-    """Compute the legs of a job that another process watches and saves."""
+def follow_legs(job: Job) -> None:
+    """Compute this process's share of the legs of a job, which the first process watches and saves."""
     state, ok = job.flow.start, True
     for path in job.flow.legs(job.frames_per_leg):
         state, ok = path.final, bool(path.outcome.ok)

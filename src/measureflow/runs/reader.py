@@ -1,4 +1,4 @@
-"""The reading side of a run folder: what was asked, what came out, and the frames."""
+"""A run read from its folder: what was asked, what came out, and the frames."""
 
 import json
 import tomllib
@@ -12,7 +12,7 @@ import numpy as np
 
 from measureflow.desk import OnDesk, frame_at
 from measureflow.runs.command import AbstractCommand, again, command
-from measureflow.runs.folder import FORMAT, committed, is_alive, missing_chunks
+from measureflow.runs.folder import FORMAT, is_alive, missing_chunks, read_marker
 from measureflow.runs.outcomes import RunOutcome
 from measureflow.words.files import digest
 from measureflow.words.measures import AbstractMeasureWord
@@ -98,7 +98,7 @@ class Run(OnDesk):
     @cached_property
     def _marker(self) -> dict[str, Any]:
         try:
-            return committed(self.path)
+            return read_marker(self.path)
         except ValueError as error:
             raise self._broken("commit.json", error) from None
 

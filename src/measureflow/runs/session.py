@@ -44,14 +44,15 @@ def adopt(settings: dict[str, Any]) -> None:
         jax.config.update(name, value)
 
 
-def say_precision() -> None:
+def warn_of_float32() -> None:
     """Warn, once, where runs are in float32 and the command line would run in float64."""
     if not jax.config.read("jax_enable_x64"):
-        _say_once()
+        warn_once()
 
 
 @functools.cache
-def _say_once() -> None:
+def warn_once() -> None:
+    """Warn, the first time this is called."""
     warnings.warn(
         "measureflow: this session computes in float32, with tolerances of 1e-5, and the command line in float64. Call "
         '`jax.config.update("jax_enable_x64", True)` first for the same numbers.',

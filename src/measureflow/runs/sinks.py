@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from measureflow.flows import Trajectory
-from measureflow.runs.folder import FORMAT, RunFolder, committed, made, room, taken_back
+from measureflow.runs.folder import FORMAT, RunFolder, check_room, make_folder, read_marker, remove_folder
 from measureflow.runs.job import Beside, Job, State
 from measureflow.runs.outcomes import UNDER_WAY, RunOutcome
 from measureflow.runs.reader import Run
@@ -54,9 +54,9 @@ class FolderSink(AbstractSink):
         """A new folder with what is known before the first leg; one that cannot be filled is removed again."""
         layout, info, start = job.layout(), described(job), State(job.flow.start)
         numbers = job.frames * sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
-        room(out, numbers * np.dtype(job.precision).itemsize)  # before an old run is replaced
+        check_room(out, numbers * np.dtype(job.precision).itemsize)  # before an old run is replaced
         inputs = () if job.settings is None else job.settings.inputs()
-        path, lock = made(None if out is None else str(out), job.command, force, inputs)
+        path, lock = make_folder(None if out is None else str(out), job.command, force, inputs)
         try:
             kinds = {name: value.dtype.name for name, value in job.observed.items()}
             folder = RunFolder.create(
@@ -69,7 +69,7 @@ class FolderSink(AbstractSink):
             sink = FolderSink(folder, info)
             sink.describe(start, finished=False)
         except BaseException as error:
-            taken_back(path, lock)
+            remove_folder(path, lock)
             if isinstance(error, OSError):
                 raise InputError(f"`out`: cannot write {str(path)!r}: {error.strerror or error}.") from None
             raise
@@ -82,10 +82,10 @@ class FolderSink(AbstractSink):
         _check_same(run, job)
         folder, state = RunFolder.reopen(path, job.frames_per_leg), State(job.flow.start)
         if folder.frames:
-            form = job.flow.form(committed(path)["stats"].get("changes", 0))
+            form = job.flow.form(read_marker(path)["stats"].get("changes", 0))
             state.mu, state.frames, state.time = folder.state(form), folder.frames, float(run.times[-1])
             state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
-        known = run.info if run.info["finished"] else committed(path)
+        known = run.info if run.info["finished"] else read_marker(path)
         state.stats, state.seconds = dict(known["stats"]), known["seconds"]
         state.outcome = RunOutcome.restored(known)
         return FolderSink(folder, run.info), state

@@ -36,6 +36,16 @@ class Ball(AbstractSpace):
         checks.finite("radius", self.radius)
         checks.positive("radius", self.radius)
 
+    @property
+    def compact(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def convex(self) -> bool:
+        """It is."""
+        return True
+
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point, pulled back to the boundary if it is outside."""
         radius, squared = self.radius.astype(x.dtype), jnp.vdot(x, x)
@@ -103,6 +113,26 @@ class Product(AbstractSpace):
         """Those of its parts."""
         return " × ".join(space.symbol for space in self.spaces)
 
+    @property
+    def intrinsic_dim(self) -> int:
+        """The sum of those of its parts."""
+        return sum(space.intrinsic_dim for space in self.spaces)
+
+    @property
+    def compact(self) -> bool:
+        """Whether all parts are."""
+        return all(space.compact for space in self.spaces)
+
+    @property
+    def convex(self) -> bool:
+        """Whether all parts are."""
+        return all(space.convex for space in self.spaces)
+
+    @property
+    def linear(self) -> bool:
+        """Whether all parts are."""
+        return all(space.linear for space in self.spaces)
+
     def split(self, x: Float[Array, "*n d"]) -> list[Float[Array, "*n _"]]:
         """The parts of a point, or of many."""
         return jnp.split(x, np.cumsum([space.dim for space in self.spaces])[:-1].tolist(), axis=-1)
@@ -123,6 +153,10 @@ class Product(AbstractSpace):
         """Pythagoras over the parts."""
         parts = zip(self.spaces, self.split(x), self.split(y), strict=True)
         return jnp.linalg.norm(jnp.stack([space.distance(a, b) for space, a, b in parts]))
+
+    def between(self, x: Float[Array, " d"], y: Float[Array, " d"], t: Real[ArrayLike, ""]) -> Float[Array, " d"]:
+        """Each part along its own shortest path."""
+        return self._join(lambda space, x, y: space.between(x, y, t), x, y)
 
     def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
         """The shortest of the chords of the parts: arcs grow faster than their chords, so nearer points are no farther apart."""

@@ -30,6 +30,11 @@ class Euclidean(AbstractSpace):
         """R, R², ..."""
         return raised("R", self.dim)
 
+    @property
+    def linear(self) -> bool:
+        """It is."""
+        return True
+
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point itself."""
         return x

@@ -16,7 +16,10 @@ from measureflow.spaces.base import RAISED, AbstractSpace
 UNIT_TOLERANCE = 1e-6
 """How far a token's norm may be from one: float32 rounding passes, data that was never normalised does not."""
 
-FEW = 4
+ANTIPODAL = 1e-6
+"""Points whose angle differs from pi by less are taken for antipodal."""
+
+FEW_COORDINATES = 4
 """Coordinates up to which sums over them are written out."""
 
 
@@ -40,6 +43,21 @@ class Sphere(AbstractSpace):
         """S¹, S², ..."""
         return f"S{self.dim - 1}".translate(RAISED)
 
+    @property
+    def intrinsic_dim(self) -> int:
+        """One less than the ambient dimension."""
+        return self.dim - 1
+
+    @property
+    def compact(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def spherical(self) -> bool:
+        """It is."""
+        return True
+
     def project(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """The point divided by its norm."""
         return x / jnp.sqrt(_inner(x, x))
@@ -59,6 +77,14 @@ class Sphere(AbstractSpace):
     def distance(self, x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
         """The angle, as `2 atan2(|x - y|, |x + y|)`, which keeps its digits at 0 and at pi."""
         return 2 * jnp.atan2(jnp.linalg.norm(x - y), jnp.linalg.norm(x + y))
+
+    def between(self, x: Float[Array, " d"], y: Float[Array, " d"], t: Real[ArrayLike, ""]) -> Float[Array, " d"]:
+        """A point of the great circle through both; NaN for antipodal points, which many great circles join."""
+        angle, heading = self.distance(x, y), self.tangent(x, y)
+        squared = jnp.vdot(heading, heading)
+        length = jnp.sqrt(jnp.where(squared > 0, squared, 1.0))
+        point = self.exp(x, jnp.asarray(t, x.dtype) * angle / length * heading)
+        return jnp.where(angle > np.pi - ANTIPODAL, jnp.nan, point)
 
     def chord(self, distance: Real[ArrayLike, "*shape"]) -> Real[ArrayLike, "*shape"]:
         """The straight line under an arc: `2 sin(distance / 2)`, and 2 from the antipode on."""
@@ -81,4 +107,6 @@ class Sphere(AbstractSpace):
 
 def _inner(x: Float[Array, " d"], y: Float[Array, " d"]) -> Float[Array, ""]:
     """The inner product, of few coordinates term by term: in a batch a sum over two of them costs as much as the field."""
-    return functools.reduce(jnp.add, [x[i] * y[i] for i in range(len(x))]) if len(x) <= FEW else jnp.vdot(x, y)
+    return (
+        functools.reduce(jnp.add, [x[i] * y[i] for i in range(len(x))]) if len(x) <= FEW_COORDINATES else jnp.vdot(x, y)
+    )

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from measureflow import signatures
 from measureflow.studies.base import FULL as FULL
 from measureflow.studies.base import SMALL as SMALL
 from measureflow.studies.base import Check as Check
@@ -68,3 +69,6 @@ def _outside(file: Path):
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+signatures.shorten(globals())

@@ -1,6 +1,6 @@
 """The engine room: kernel sums over weighted points, the one place where work over pairs is done."""
 
-from measureflow import annotations
+from measureflow import signatures
 from measureflow.sums.base import AbstractEngine as AbstractEngine
 from measureflow.sums.base import Attended as Attended
 from measureflow.sums.base import KernelSum as KernelSum
@@ -22,4 +22,4 @@ from measureflow.sums.registry import names as names
 from measureflow.sums.registry import register as register
 from measureflow.sums.sharded import Sharded as Sharded
 
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -19,11 +19,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from measureflow.spaces import AbstractSpace
+from measureflow.sums import averages
 from measureflow.sums.costs import Cost, calibrated
 from measureflow.sums.devices import Devices
 
 FEW_PAIRS = 2**14
 """Up to so many, pairs are held at once: few kernels are worth their call."""
+BLOCK = 2**20
+"""Pairs of a block of rows, which stay in the cache of a processor."""
+BLOCK_ON_GPU = 2**24
+"""The same on a GPU, where a block has ten launches that must be short beside its work."""
 
 
 def declared(kind: type, base: type, *names: str) -> None:
@@ -44,7 +49,9 @@ class Attended(NamedTuple):
 
 
 class KernelSum(NamedTuple):
-    """A sum before it is done: `m` covectors and `n` sources of `d` coordinates in a precision such as `"float64"`.
+    """What is known of a sum while it is traced: `m` covectors and `n` sources of `d` coordinates, all in one precision.
+
+    - `dtype`: the name of the precision, such as `"float64"`.
 
     - `spherical`: whether sources lie on the unit sphere.
     - `tolerance`: the error that the result may have beyond roundings; with None there is none.
@@ -58,6 +65,12 @@ class KernelSum(NamedTuple):
     spherical: bool = False
     tolerance: float | None = None
     reach: float | None = None
+
+    @classmethod
+    def of(cls, covectors: Float[Array, "m d"], sources: Float[Array, "n d"]) -> "KernelSum":
+        """The exact sum of what covectors see of sources."""
+        n, d = sources.shape
+        return cls(len(covectors), n, d, covectors.dtype.name)
 
     @property
     def pairs(self) -> int:
@@ -105,7 +118,7 @@ class AbstractEngine(eqx.Module):
         """What it costs on a kind of device: as calibrated on this machine, else as declared, else not known."""
         return calibrated(kind).get(cls.name, cls.costs.get(kind))
 
-    def pick(self, m: int, n: int, d: int, dtype) -> "AbstractEngine":
+    def pick(self, sum: KernelSum) -> "AbstractEngine":
         """The engine that does a sum: itself, unless it is one that chooses."""
         return self
 
@@ -140,12 +153,16 @@ class AbstractEngine(eqx.Module):
         """The engine for tokens of a space: itself, unless it depends on where tokens live."""
         return self
 
-    @abc.abstractmethod
     def rows(self, row: Callable[..., PyTree[Array]], sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Any function of one query that looks at all sources, for a batch of queries.
+        """Any function of one query that looks at all sources, for a batch of queries: in blocks, unless the engine differs.
 
         `sources` is how many there are, so that an engine knows what a row costs.
         """
+        return in_blocks(row, sources, queries)
+
+    def averaging(self, sum: KernelSum) -> averages.Kernel | None:
+        """The kernel for the averages of a sum; None where they are done row by row."""
+        return None
 
     def average(
         self,
@@ -160,12 +177,29 @@ class AbstractEngine(eqx.Module):
         With minus the log mass as offset these are averages under the tilted measure; its second moment is the one of
         `z_j = y_j y_j^T`.
         """
+        kernel = self.averaging(KernelSum.of(covectors, sources))
+        if kernel is not None:
+            return averages.average(covectors, offsets, sources, log_weights, values, kernel=kernel)
 
         def row(a, b):
             scores = jnp.matmul(sources, a, precision=jax.lax.Precision.HIGHEST) + b + log_weights
             return jnp.matmul(jnp.exp(scores), values, precision=jax.lax.Precision.HIGHEST)
 
         return self.rows(row, len(sources), covectors, offsets)
+
+
+def in_blocks(
+    row: Callable[..., PyTree[Array]], sources: int, queries: tuple[PyTree[Array], ...], pairs: int | None = None
+) -> PyTree[Array]:
+    """A function of one query on all of them, in blocks of at most `pairs` queries times sources.
+
+    The backward pass computes each block again instead of keeping it. By default a block suits the device.
+    """
+    default = BLOCK_ON_GPU if jax.default_backend() == "gpu" else BLOCK
+    size = max(1, (default if pairs is None else pairs) // sources)
+    if len(jax.tree.leaves(queries)[0]) <= size:
+        return jax.vmap(row)(*queries)
+    return jax.lax.map(jax.checkpoint(lambda query: row(*query)), queries, batch_size=size)
 
 
 def attend_one(

@@ -7,15 +7,14 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PyTree
 
-from measureflow.sums.base import AbstractEngine, Attended, KernelSum, attend_one
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum, attend_one, in_blocks
 from measureflow.sums.costs import Cost
 from measureflow.sums.registry import register
 
-MANY_PAIRS, MOST_PAIRS = 2**22, 2**28
-"""Beyond the first, holding all pairs at once is not worth its memory; beyond the second, not possible on many machines."""
-
-AT_ONCE = {"gpu": 2**24}
-"""Pairs of a block: on a card as many as make its ten launches short beside its work."""
+MANY_PAIRS = 2**22
+"""Beyond so many, holding all pairs at once is not worth its memory."""
+MOST_PAIRS = 2**28
+"""Beyond so many, holding all pairs at once is not possible on many machines."""
 
 
 @register
@@ -48,12 +47,8 @@ class Blockwise(AbstractEngine):
         return Attended(*self.rows(lambda a: attend_one(a, sources, log_weights), len(sources), covectors))
 
     def rows(self, row: Callable[..., PyTree[Array]], sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Rows in blocks; the backward pass computes each block again instead of keeping it."""
-        pairs = AT_ONCE.get(jax.default_backend(), 2**20) if self.pairs is None else self.pairs
-        size = max(1, pairs // sources)
-        if len(jax.tree.leaves(queries)[0]) <= size:
-            return jax.vmap(row)(*queries)
-        return jax.lax.map(jax.checkpoint(lambda query: row(*query)), queries, batch_size=size)
+        """Rows in blocks of the size of this engine."""
+        return in_blocks(row, sources, queries, self.pairs)
 
 
 @register

@@ -7,30 +7,33 @@ from typing import ClassVar, final
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
-from measureflow.spaces import AbstractSpace, Sphere
+from measureflow.spaces import AbstractSpace
 from measureflow.sums import native
 from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
-from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.registry import engines, register
 
-TOLERANCE, TIGHTEST = 1e-10, 1e-13
-"""The error that sums below all pairs may have unless another is asked for, a hundredth of what flows in float64 keep; and
-the least that they can have."""
+TOLERANCE = 1e-10
+"""The error that sums below all pairs may have unless another is asked for: a hundredth of what flows in float64 keep."""
+TIGHTEST = 1e-13
+"""The least error that sums below all pairs can have."""
 
 
-def choose(m: int, n: int, d: int, dtype, spherical: bool = False, tolerance: float | None = None) -> AbstractEngine:
-    """The engine with the least predicted time for `m` covectors and `n` sources of `d` coordinates on the default device.
+def choose(sum: KernelSum) -> AbstractEngine:
+    """The engine with the least predicted time for a sum on the default device.
 
     Engines below all pairs are considered where sources lie on the unit sphere and a tolerance is given. Where no cost is
     known, the first engine that does such sums is taken.
     """
-    sum = KernelSum(m, n, d, np.dtype(dtype).name, spherical, tolerance)
     if sum.pairs > FEW_PAIRS and jax.default_backend() == "cpu" and not native.available():
         _say_once()
     ready = [engine for engine in applicable(sum) if engine.worth(sum)]
-    known = [(cost.seconds(m, n, d), engine) for engine in ready if (cost := engine.cost(device(dtype))) is not None]
+    known = [
+        (cost.seconds(sum.m, sum.n, sum.d), engine)
+        for engine in ready
+        if (cost := engine.cost(device(sum.dtype))) is not None
+    ]
     return min(known, key=lambda pair: pair[0], default=(0.0, ready[0]))[1]
 
 
@@ -74,7 +77,7 @@ class Auto(AbstractEngine):
 
     def on(self, space: AbstractSpace) -> "Auto":
         """The same choice for tokens of a space."""
-        return Auto(self.tolerance, isinstance(space, Sphere))
+        return Auto(self.tolerance, space.spherical)
 
     def within(self, tolerance: float | None) -> "Auto":
         """The same choice with sums at least as exact as a tolerance; None, or one that no fast sum keeps, asks for all pairs."""
@@ -86,17 +89,15 @@ class Auto(AbstractEngine):
         """The same choice with a tenfold error."""
         return None if self.tolerance is None else Auto(10 * self.tolerance, self.spherical)
 
-    def pick(self, m: int, n: int, d: int, dtype) -> AbstractEngine:
+    def pick(self, sum: KernelSum) -> AbstractEngine:
         """The engine that is chosen for a sum."""
-        return choose(m, n, d, dtype, self.spherical, self.tolerance)
+        return choose(sum._replace(spherical=self.spherical, tolerance=self.tolerance))
 
     def attend(
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean, by the chosen engine."""
-        n, d = sources.shape
-        engine = self.pick(len(covectors), n, d, covectors.dtype)
-        return engine.attend(covectors, sources, log_weights)
+        return self.pick(KernelSum.of(covectors, sources)).attend(covectors, sources, log_weights)
 
     def average(
         self,
@@ -107,10 +108,5 @@ class Auto(AbstractEngine):
         values: Float[Array, "n e"],
     ) -> Float[Array, "m e"]:
         """Averages of other values, by the exact engine that is chosen."""
-        n, d = sources.shape
-        engine = choose(len(covectors), n, d, covectors.dtype)
+        engine = choose(KernelSum.of(covectors, sources))
         return engine.average(covectors, offsets, sources, log_weights, values)
-
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row, in blocks."""
-        return Blockwise().rows(row, sources, *queries)

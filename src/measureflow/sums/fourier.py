@@ -99,8 +99,6 @@ class Fourier(sums.AbstractSeries):
     are off the circle by more than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
     """
 
-    exact: ClassVar[bool] = False
-    batches: ClassVar[bool] = False
     series: ClassVar[sums.Series] = CIRCLE
     costs: ClassVar[dict[str, Cost]] = {
         **dict.fromkeys(("cpu float32", "cpu float64"), Cost(4e-6, token=1.1e-8)),

@@ -126,8 +126,6 @@ class Harmonics(sums.AbstractSeries):
     than the tolerance allows. `threads` 0 uses every core; results do not depend on it.
     """
 
-    exact: ClassVar[bool] = False
-    batches: ClassVar[bool] = False
     series: ClassVar[sums.Series] = SPHERE
     costs: ClassVar[dict[str, Cost]] = {
         **dict.fromkeys(("cpu float32", "cpu float64"), Cost(1e-5, token=6e-8)),

@@ -17,9 +17,11 @@ from measureflow.sums.base import AbstractEngine, Attended
 from measureflow.sums.blockwise import Blockwise
 from measureflow.sums.devices import ALONE, Devices
 
-CHUNK, MANY = 32, 4096
-"""Covectors summed at once: a tile of the native kernel for each of two cores; enough to fill a card."""
-WIDE = 256
+CHUNK = 32
+"""Covectors summed at once on a CPU: a tile of the native kernel for each of two cores."""
+CHUNK_ON_GPU = 4096
+"""The same on a GPU: enough to fill it."""
+CHUNK_OF_DERIVATIVES = 256
 """The same for derivatives, where a loop over all chunks passes by those that are empty."""
 
 
@@ -43,7 +45,7 @@ def _resummed(
 ) -> tuple[Array, Array]:
     def repair(log_mass, mean):
         most = devices.largest(missed.sum())
-        ids = _listed(missed, MANY if pallas.available() else CHUNK)
+        ids = _listed(missed, CHUNK_ON_GPU if pallas.available() else CHUNK)
 
         def step(state):
             i, log_mass, mean = state
@@ -61,7 +63,7 @@ def _resummed_jvp(devices: Devices, primals, tangents):
     missed = primals[0]
 
     def repair(log_mass, mean, a, y, w):
-        ids = _listed(missed, WIDE)
+        ids = _listed(missed, CHUNK_OF_DERIVATIVES)
 
         def some(i):
             return tuple(devices.shown(exact().attend, a.at[i].get(mode="clip"), y, w))

@@ -9,27 +9,26 @@ from `reach`, a bound on `|a| |y|` that the engine holds: they are known when co
 The error is relative to the total weight; covectors that see too little of it, or exceed `reach`, are summed exactly.
 """
 
-import dataclasses
 import functools
 import importlib.util
 import math
-from typing import ClassVar, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array
 
-from measureflow.sums.base import AbstractEngine, Attended, KernelSum
-from measureflow.sums.blockwise import Blockwise
-from measureflow.sums.devices import ALONE, Devices
-from measureflow.sums.isolated import resummed
+from measureflow.sums.base import KernelSum
+from measureflow.sums.devices import Devices
+from measureflow.sums.fast import AbstractFast
 from measureflow.sums.native.constants import SCORE_ROUNDINGS
 from measureflow.sums.registry import register
 
 MOST_COORDINATES = 3
+"""Transforms are known for up to this many coordinates."""
 MARGIN = 3
 """The error in units of the precision asked of each transform: two transforms and the cut-off series."""
 
@@ -41,15 +40,13 @@ def available() -> bool:
 
 @register
 @final
-class Nufft(AbstractEngine):
+class Nufft(AbstractFast):
     """Sums over tokens with up to three coordinates, in time nearly linear in the tokens.
 
     `reach` bounds `|a| |y|` (on the sphere it is beta). Log mass and mean are within `tolerance` of the exact ones, in units
     of `max |y|`, or within ten roundings of the largest score where that is more. Needs the extra `nufft`.
     """
 
-    exact: ClassVar[bool] = False
-    batches: ClassVar[bool] = False
     reach: float = eqx.field(static=True)
     tolerance: float = eqx.field(static=True, default=1e-6)
 
@@ -77,24 +74,8 @@ class Nufft(AbstractEngine):
         if not 0 <= self.reach < math.inf:
             raise ValueError(f"`reach` must be a bound on the scores |a| |y|; got {self.reach:g}.")
 
-    def coarser(self) -> "Nufft | None":
-        """The same sums with a tenfold error, while that is small."""
-        return dataclasses.replace(self, tolerance=10 * self.tolerance) if self.tolerance < 0.1 else None
-
-    def attend(
-        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
-    ) -> Attended:
-        """The log mass and tilted mean, by transforms and exactly where these do not suffice."""
-        return self.attend_across(ALONE, covectors, sources, log_weights)
-
-    def attend_across(
-        self,
-        devices: Devices,
-        covectors: Float[Array, "m d"],
-        sources: Float[Array, "n d"],
-        log_weights: Float[Array, " n"],
-    ) -> Attended:
-        """The same over the sources of all devices, whose transforms are added up."""
+    def check(self, sources: Array) -> None:
+        """Refuse many coordinates and other precisions."""
         if sources.shape[1] > MOST_COORDINATES:
             raise ValueError(
                 f"`Nufft` sums over up to {MOST_COORDINATES} coordinates; got {sources.shape[1]}. "
@@ -102,12 +83,10 @@ class Nufft(AbstractEngine):
             )
         if sources.dtype not in (np.float32, np.float64):
             raise TypeError(f"`Nufft` takes float32 or float64; got {sources.dtype}. `Blockwise` takes any.")
-        log_mass, mean, missed = _by_gaussians(self.reach, self.tolerance, covectors, sources, log_weights, devices)
-        return resummed(missed, Attended(log_mass, mean), covectors, sources, log_weights, devices)
 
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row go through the blocks of the JAX engine."""
-        return Blockwise().rows(row, sources, *queries)
+    def approximate(self, devices: Devices, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+        """By transforms, which the devices add up."""
+        return _by_gaussians(self.reach, self.tolerance, devices, a, y, w)
 
 
 def _precision(reach: float, tolerance: float, dim: int) -> float:
@@ -123,7 +102,7 @@ def _modes(reach: float, precision: float) -> int:
 
 
 def _by_gaussians(
-    reach: float, tolerance: float, a: Array, y: Array, w: Array, devices: Devices = ALONE
+    reach: float, tolerance: float, devices: Devices, a: Array, y: Array, w: Array
 ) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance."""
     wide = jax.dtypes.canonicalize_dtype(np.float64)

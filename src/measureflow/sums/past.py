@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from measureflow.sums.base import AbstractEngine, Attended, attend_one
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum, attend_one
 from measureflow.sums.tangent import FEW_COORDINATES, attend_tangent
 
 BLOCK = 128
@@ -85,7 +85,7 @@ def _over_squares(
     queries, sources = (tuple(x.reshape(-1, 2, half, *x.shape[1:]) for x in arrays) for arrays in (queries, sources))
     squares = (*(x[:, 1] for x in queries), *(x[:, 0] for x in sources))
     count, _, d = squares[0].shape
-    batches = engine.pick(half, half, d, squares[0].dtype).batches
+    batches = engine.pick(KernelSum(half, half, d, squares[0].dtype.name)).batches
     together = count if batches else min(count, max(1, AT_ONCE // half**2))
     if together == count:
         return jax.vmap(sum)(*squares)

@@ -11,7 +11,6 @@ exceeds the tolerance the sum is made exactly.
 Devices that share the sources add up their moments, so what they send does not grow with the tokens.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -21,19 +20,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from measureflow import checks
 from measureflow.sums import averages, native, pallas
-from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
-from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.base import FEW_PAIRS, KernelSum
 from measureflow.sums.devices import ALONE, Devices
-from measureflow.sums.isolated import resummed
+from measureflow.sums.fast import AbstractFast
 from measureflow.sums.native.constants import SCORE_ROUNDINGS
 from measureflow.sums.pallas import modes
 from measureflow.sums.tangent import attend_tangent
 
 EPS = float(np.finfo(np.float64).eps)
+"""The rounding of float64, in which series are done."""
 
 
 class Series(NamedTuple):
@@ -67,7 +66,7 @@ class Series(NamedTuple):
     roundings: tuple[float, float]
 
 
-class AbstractSeries(AbstractEngine):
+class AbstractSeries(AbstractFast):
     """An engine that sums by a series, and exactly where the series does not suffice."""
 
     series: ClassVar[Series]
@@ -94,74 +93,65 @@ class AbstractSeries(AbstractEngine):
         if not 1e-14 <= self.tolerance < 1:
             raise ValueError(f"`tolerance` must lie between 1e-14 and 1; got {self.tolerance:g}.")
 
-    def coarser(self) -> "AbstractSeries | None":
-        """The same sums with a tenfold error, while that is small."""
-        return dataclasses.replace(self, tolerance=10 * self.tolerance) if self.tolerance < 0.1 else None
+    def check(self, sources: Array) -> None:
+        """Refuse sources that are not on the unit sphere of the series."""
+        name, space, dim = type(self).__name__, self.series.space, self.series.dim
+        others = f"{self.series.beside}, `Nufft` over up to 3 coordinates, `Native`, `Blockwise` and `Dense` over any"
+        if sources.shape[1] != dim:
+            raise ValueError(f"`{name}` sums over the {space} of {dim} coordinates; got {sources.shape[1]}. {others}.")
+        if sources.dtype not in (np.float32, np.float64):
+            raise TypeError(f"`{name}` takes float32 or float64; got {sources.dtype}. `Blockwise` takes any.")
+        if checks.concrete(sources) and (off := np.abs(np.linalg.norm(np.asarray(sources), axis=1) - 1).max()) > 1e-6:
+            raise ValueError(f"`{name}` needs sources on the unit {space}; a norm is off by {off:.3g}. {others}.")
 
-    def attend(
-        self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
-    ) -> Attended:
-        """The log mass and tilted mean, by the series and exactly where it does not suffice."""
-        return self.attend_across(ALONE, covectors, sources, log_weights)
-
-    def attend_across(
-        self,
-        devices: Devices,
-        covectors: Float[Array, "m d"],
-        sources: Float[Array, "n d"],
-        log_weights: Float[Array, " n"],
-    ) -> Attended:
-        """The same over the sources of all devices, of which each gets to know the moments alone."""
-        check_sources(type(self).__name__, self.series, sources)
-        arrays = covectors, sources, log_weights
-        return attend(self.series, self.tolerance, self.threads, self.level, devices, *arrays)
-
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row go through the blocks of the JAX engine."""
-        return Blockwise().rows(row, sources, *queries)
+    def approximate(self, devices: Devices, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
+        """By the series; devices add up their moments."""
+        return alone(Expansion(self.series, self.tolerance, self.threads, self.level, devices), a, y, w)
 
 
-def check_sources(name: str, series: Series, sources: Array) -> None:
-    """Refuse sources that are not on the unit sphere of the series, and say who takes them."""
-    space, dim = series.space, series.dim
-    others = f"{series.beside}, `Nufft` over up to 3 coordinates, `Native`, `Blockwise` and `Dense` over any"
-    if sources.shape[1] != dim:
-        raise ValueError(f"`{name}` sums over the {space} of {dim} coordinates; got {sources.shape[1]}. {others}.")
-    if sources.dtype not in (np.float32, np.float64):
-        raise TypeError(f"`{name}` takes float32 or float64; got {sources.dtype}. `Blockwise` takes any.")
-    if checks.concrete(sources) and (off := np.abs(np.linalg.norm(np.asarray(sources), axis=1) - 1).max()) > 1e-6:
-        raise ValueError(f"`{name}` needs sources on the unit {space}; a norm is off by {off:.3g}. {others}.")
+class Expansion(NamedTuple):
+    """How a sum is done by a series: which one, with what error, and the devices that share the sources.
+
+    `threads` and `level` are those of the C++ kernel, as in `Native`.
+    """
+
+    series: Series
+    tolerance: float
+    threads: int = 0
+    level: int = -1
+    devices: Devices = ALONE
+
+    @property
+    def options(self) -> dict[str, np.int32]:
+        """The options of the C++ kernel."""
+        return {"threads": np.int32(self.threads), "level": np.int32(self.level)}
+
+    def left_out(self, dtype) -> float:
+        """What the series may leave out of the total weight: a part of the tolerance, or of that of the precision if larger."""
+        return max(EPS, self.series.part * max(self.tolerance, SCORE_ROUNDINGS * float(jnp.finfo(dtype).eps)))
+
+    def kernel(self, dtype) -> "AverageKernel":
+        """The averages by the series, for numbers of a precision."""
+        return AverageKernel(self.series, self.left_out(dtype), self.devices)
 
 
-def attend(
-    series: Series, tolerance: float, threads: int, level: int, devices: Devices, a: Array, y: Array, w: Array
-) -> Attended:
-    """The log mass and tilted mean, by the series and exactly where it does not suffice."""
-    log_mass, mean, missed = alone(series, tolerance, threads, level, devices, a, y, w)
-    return resummed(missed, Attended(log_mass, mean), a, y, w, devices)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3, 4))
-def alone(
-    series: Series, tolerance: float, threads: int, level: int, devices: Devices, a: Array, y: Array, w: Array
-) -> tuple[Array, Array, Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def alone(expansion: Expansion, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance, by the series alone."""
     if not native.on_cpu():
-        return by_averages(series, tolerance, a, y, w, devices)
-    if devices == ALONE:
-        return natively(series, tolerance, threads, level, a, y, w)
-    return natively_across(series, tolerance, threads, level, devices, a, y, w)
+        return by_averages(expansion, a, y, w)
+    return (natively if expansion.devices == ALONE else natively_across)(expansion, a, y, w)
 
 
-def _alone_jvp(series: Series, tolerance: float, threads: int, level: int, devices: Devices, primals, tangents):
+def _alone_jvp(expansion: Expansion, primals, tangents):
     a, y, w = primals
-    log_mass, mean, missed = alone(series, tolerance, threads, level, devices, *primals)
-    # What is missed is summed again exactly; here it only must stay finite, since nothing times infinity is no number.
-    safe = jnp.where(missed, _norm(a) + devices.largest(w.max()), log_mass), jnp.where(missed[:, None], 0.0, mean)
-    kernel = AverageKernel(series, left_out(series, tolerance, a.dtype), devices)
+    log_mass, mean, missed = alone(expansion, *primals)
+    # What is missed is summed again exactly; here it only must stay finite, since zero times infinity is not a number.
+    length = _norm(a) + expansion.devices.largest(w.max())
+    safe = jnp.where(missed, length, log_mass), jnp.where(missed[:, None], 0.0, mean)
 
     def average(z):
-        return averages.average(a, -safe[0], y, w, z, kernel=kernel)
+        return averages.average(a, -safe[0], y, w, z, kernel=expansion.kernel(a.dtype))
 
     moved = attend_tangent(average, a, y, *safe, tangents)
     return (log_mass, mean, missed), (*moved, np.zeros(missed.shape, jax.dtypes.float0))
@@ -170,19 +160,17 @@ def _alone_jvp(series: Series, tolerance: float, threads: int, level: int, devic
 alone.defjvp(_alone_jvp, symbolic_zeros=True)
 
 
-def natively(series: Series, tolerance: float, threads: int, level: int, a: Array, y: Array, w: Array):
+def natively(expansion: Expansion, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance, by the C++ kernel."""
-    call = jax.ffi.ffi_call(series.target, _seen(a), vmap_method="expand_dims")
-    attributes = {"tolerance": np.float64(tolerance), "threads": np.int32(threads), "level": np.int32(level)}
-    log_mass, mean, missed = call(a, y, w, **attributes)
+    call = jax.ffi.ffi_call(expansion.series.target, _seen(a), vmap_method="expand_dims")
+    log_mass, mean, missed = call(a, y, w, tolerance=np.float64(expansion.tolerance), **expansion.options)
     return log_mass, mean, missed
 
 
-def natively_across(
-    series: Series, tolerance: float, threads: int, level: int, devices: Devices, a: Array, y: Array, w: Array
-) -> tuple[Array, Array, Array]:
+def natively_across(expansion: Expansion, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
     """The same over the sources of all devices, by the two halves of the C++ kernel with the sum of all moments between."""
-    options = {"threads": np.int32(threads), "level": np.int32(level)}
+    series, devices, options = expansion.series, expansion.devices, expansion.options
+    tolerance = np.float64(expansion.tolerance)
 
     def by_degrees(top: int, need: Array, a: Array, y: Array, w: Array):
         found = [jax.ShapeDtypeStruct((size,), np.float64) for size in (series.width(top), 2)]
@@ -191,12 +179,11 @@ def natively_across(
         everywhere = devices.largest(known)
         total = devices.total(moments * jnp.exp(known[0] - everywhere[0]))
         see = jax.ffi.ffi_call(f"{series.target}_values", _seen(a), vmap_method="sequential")
-        return tuple(see(a, need, total, everywhere, tolerance=np.float64(tolerance), **options))
+        return tuple(see(a, need, total, everywhere, tolerance=tolerance, **options))
 
     with jax.enable_x64(True):
         longest = devices.largest(_norm(a.astype(jnp.float64)).max())
-        cut = left_out(series, tolerance, a.dtype)
-        return _by_degrees(series, cut, longest, by_degrees, a, y, w)
+        return _by_degrees(series, expansion.left_out(a.dtype), longest, by_degrees, a, y, w)
 
 
 def _seen(a: Array) -> list[jax.ShapeDtypeStruct]:
@@ -205,27 +192,21 @@ def _seen(a: Array) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(*kind) for kind in kinds]
 
 
-def by_averages(
-    series: Series, tolerance: float, a: Array, y: Array, w: Array, devices: Devices = ALONE
-) -> tuple[Array, Array, Array]:
+def by_averages(expansion: Expansion, a: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
     """Log mass, mean and which covectors miss the tolerance, by averages of the series."""
+    series, devices = expansion.series, expansion.devices
     r, top = _norm(a), devices.largest(w.max())
-    cut = left_out(series, tolerance, a.dtype)
     values = jnp.concatenate([jnp.ones((len(y), 1), y.dtype), y], 1)
-    sums = averages.average(a, -r, y, w - top, values, kernel=AverageKernel(series, cut, devices))
+    sums = averages.average(a, -r, y, w - top, values, kernel=expansion.kernel(a.dtype))
     mass, mean = sums[:, 0], sums[:, 1:] / sums[:, :1]
     # Scores of size r carry r roundings into the exponent.
-    allowed = jnp.maximum(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(a.dtype).eps) * (1 + r))
+    allowed = jnp.maximum(expansion.tolerance, SCORE_ROUNDINGS * float(jnp.finfo(a.dtype).eps) * (1 + r))
     base, growth = series.roundings
+    cut = expansion.left_out(a.dtype)
     error = devices.total(jnp.exp(w - top).sum()) * (cut + EPS * (base + growth * jnp.sqrt(r)))
     off = devices.largest(jnp.abs(_norm(y) - 1).max())
     missed = (mass * allowed < error) | (r * off > allowed) | (r > series.longest)
     return top + r + jnp.log(mass), mean, missed
-
-
-def left_out(series: Series, tolerance: float, dtype) -> float:
-    """What the series may leave out of the total weight: a part of the tolerance, which is never below that of the numbers."""
-    return max(EPS, series.part * max(tolerance, SCORE_ROUNDINGS * float(jnp.finfo(dtype).eps)))
 
 
 def _by_degrees(series: Series, cut: float, longest: Array, f: Callable[..., PyTree[Array]], *arrays: Array):
@@ -277,7 +258,8 @@ class AverageKernel(NamedTuple):
 
     def _expanded(self, top: int, need: Array, queries: modes.Side, sources: modes.Side, u: Array) -> Array:
         if self.interpret or pallas.available():
-            return modes.sums(self.interpret, self.series.walk, top, need, queries, sources, u, self.devices)
+            ascent = modes.Ascent(self.series.walk, top, self.interpret)
+            return modes.sums(ascent, need, queries, sources, u, self.devices)
         return _expanded(self.series, top, queries, sources, u, self.devices)
 
 

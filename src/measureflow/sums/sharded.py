@@ -17,8 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
 from measureflow.spaces import AbstractSpace
-from measureflow.sums.base import AbstractEngine, Attended
-from measureflow.sums.blockwise import Blockwise
+from measureflow.sums.base import AbstractEngine, Attended, KernelSum, in_blocks
 from measureflow.sums.choice import Auto
 from measureflow.sums.devices import Devices
 from measureflow.sums.registry import register
@@ -61,9 +60,9 @@ class Sharded(AbstractEngine):
         """The same shares for tokens of a space."""
         return self._by(self.engine.on(space))
 
-    def pick(self, m: int, n: int, d: int, dtype) -> "Sharded":
+    def pick(self, sum: KernelSum) -> "Sharded":
         """The same shares with the engine that is chosen for a sum."""
-        return self._by(self.engine.pick(m, n, d, dtype))
+        return self._by(self.engine.pick(sum))
 
     def _by(self, engine: AbstractEngine) -> "Sharded":
         return Sharded(engine, list(self.mesh.devices.flat))
@@ -85,21 +84,20 @@ class Sharded(AbstractEngine):
         self, covectors: Float[Array, "m d"], sources: Float[Array, "n d"], log_weights: Float[Array, " n"]
     ) -> Attended:
         """The log mass and tilted mean, by what the engine of the devices makes of their shares."""
-        size, m, (n, d) = self.mesh.size, len(covectors), sources.shape
-        engine = self.engine.pick(m, n, d, covectors.dtype)
+        size, engine = self.mesh.size, self.engine.pick(KernelSum.of(covectors, sources))
         if size == 1:
             return engine.attend(covectors, sources, log_weights)
         # What only makes the shares equal has next to no weight.
         nothing = jnp.log(jnp.finfo(log_weights.dtype).tiny) + log_weights.min()
         shares = _padded(covectors, size), _padded(sources, size), _padded(log_weights, size, nothing)
         seen = self._over_devices(functools.partial(engine.attend_across, Devices(AXIS)))(*shares)
-        return Attended(*(x[:m] for x in seen))
+        return Attended(*(x[: len(covectors)] for x in seen))
 
     def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Rows on all devices, each with all sources, through the blocks of the JAX engine."""
+        """Rows on all devices, each with all sources, in blocks."""
         m = len(jax.tree.leaves(queries)[0])
         shares = jax.tree.map(lambda x: _padded(x, self.mesh.size), queries)
-        done = self._over_devices(lambda *share: Blockwise().rows(row, sources, *share))(*shares)
+        done = self._over_devices(lambda *share: in_blocks(row, sources, share))(*shares)
         return jax.tree.map(lambda x: x[:m], done)
 
     def _over_devices(self, f: Any) -> Any:

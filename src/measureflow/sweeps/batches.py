@@ -25,7 +25,7 @@ from measureflow.sweeps.row import Row
 from measureflow.words.series import Series
 from measureflow.words.settings import Settings
 
-MOST = 64
+MOST_CELLS = 64
 """Cells of a batch: with more, what is lost when a sweep is killed grows, and speed does not."""
 NUMBERS = 2**24
 """About how many numbers a batch holds at once."""
@@ -70,7 +70,7 @@ def _described(command: AbstractCommand, settings: Settings, numbers: Mapping[st
 
 def size_of(settings: Settings, cells: int) -> int:
     """How many of some cells are computed at once, in batches of equal size."""
-    most = int(np.clip(NUMBERS // max(settings.numbers(), 1.0), 1, MOST))
+    most = int(np.clip(NUMBERS // max(settings.numbers(), 1.0), 1, MOST_CELLS))
     return math.ceil(cells / math.ceil(cells / most))
 
 

@@ -27,8 +27,8 @@ PROGRAMS = 4
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A cell: its key, its values by name, the words that say what to compute, and all settings that follow from them."""
+class CellRequest:
+    """A cell to be computed: its key, its values by name, the options it sets, and all settings that follow from them."""
 
     key: str
     cell: Cell
@@ -42,31 +42,31 @@ class Asked:
 class Chunk:
     """Cells that are computed at once: a batch of a `size` in the numbers of `names`, or one cell alone."""
 
-    cells: tuple[Asked, ...]
+    cells: tuple[CellRequest, ...]
     names: tuple[str, ...] = ()
     size: int = 1
 
 
 class AbstractWork(abc.ABC):
-    """What is done for every cell; it travels to other processes."""
+    """How the cells of a sweep are computed; it is sent to other processes."""
 
     @abc.abstractmethod
-    def asked(self, design: Design) -> list[Asked]:
+    def asked(self, design: Design) -> list[CellRequest]:
         """The cells of a design."""
 
     @abc.abstractmethod
-    def chunks(self, cells: Sequence[Asked], workers: int = 1) -> Iterator[Chunk]:
+    def chunks(self, cells: Sequence[CellRequest], workers: int = 1) -> Iterator[Chunk]:
         """Cells in the pieces in which they are computed, enough of them for some workers."""
 
     @abc.abstractmethod
     def rows(self, chunk: Chunk) -> list[Row]:
         """The rows of a chunk; what a cell raises is its row."""
 
-    def labels(self, asked: Asked) -> dict[str, str]:
+    def labels(self, asked: CellRequest) -> dict[str, str]:
         """What the series of a cell are called, where they have names of their own."""
         return {}
 
-    def kept(self, asked: Asked, entry: Mapping[str, Any]) -> bool:
+    def kept(self, asked: CellRequest, entry: Mapping[str, Any]) -> bool:
         """Whether what is known of a cell is all that is to be kept of it."""
         return True
 
@@ -93,7 +93,7 @@ class CommandWork(AbstractWork):
         found.use({"use": self.use})
         return found
 
-    def asked(self, design: Design) -> list[Asked]:
+    def asked(self, design: Design) -> list[CellRequest]:
         """Every cell is read like a configuration file; one that contradicts itself has a problem."""
         schema = self.command.schema({})
         options = set(schema.model_fields)
@@ -103,17 +103,17 @@ class CommandWork(AbstractWork):
             raise InputError(*cells[0].problem.split("\n"))
         return cells
 
-    def _asked(self, schema: type[Settings], base: Mapping[str, Any], cell: Cell, options: set[str]) -> Asked:
+    def _asked(self, schema: type[Settings], base: Mapping[str, Any], cell: Cell, options: set[str]) -> CellRequest:
         words = {**base, **{name: value for name, value in cell.items() if name in options}}
         try:
             settings = read(schema, words)
         except InputError as error:
-            return Asked(key_of(self.name, words), cell, words, {}, str(error))
+            return CellRequest(key_of(self.name, words), cell, words, {}, str(error))
         plain = {name: value for name, value in settings.model_dump().items() if name not in (*settings.aside, "movie")}
         files = {file: _digest(file, Path(file).stat().st_mtime_ns) for file in settings.inputs()}
-        return Asked(key_of(self.name, plain | {"files": files} if files else plain), cell, words, plain)
+        return CellRequest(key_of(self.name, plain | {"files": files} if files else plain), cell, words, plain)
 
-    def chunks(self, cells: Sequence[Asked], workers: int = 1) -> Iterator[Chunk]:
+    def chunks(self, cells: Sequence[CellRequest], workers: int = 1) -> Iterator[Chunk]:
         """Those that differ in traced numbers alone in batches, in the order of the design."""
         from measureflow.sweeps.batches import size_of, traceable
 
@@ -126,7 +126,7 @@ class CommandWork(AbstractWork):
                 for start in range(0, len(part), size):
                     yield Chunk(tuple(part[start : start + size]), names if size > 1 else (), size)
 
-    def kept(self, asked: Asked, entry: Mapping[str, Any]) -> bool:
+    def kept(self, asked: CellRequest, entry: Mapping[str, Any]) -> bool:
         """Series and runs that are asked for later are computed then."""
         match self.keep:
             case "series":
@@ -135,7 +135,7 @@ class CommandWork(AbstractWork):
                 return Path(str(self.folder), asked.key).is_dir()
         return True
 
-    def settings(self, asked: Asked) -> Settings:
+    def settings(self, asked: CellRequest) -> Settings:
         """The settings of a cell."""
         return self.command.settings(asked.words)
 
@@ -149,14 +149,14 @@ class CommandWork(AbstractWork):
         with _ALONE:
             return [self._alone(one) for one in chunk.cells]
 
-    def labels(self, asked: Asked) -> dict[str, str]:
+    def labels(self, asked: CellRequest) -> dict[str, str]:
         """Those of its job; a job that cannot be made says why when it is computed."""
         try:
             return {one.name: one.label or one.name for one in self.command.job(self.settings(asked)).series}
         except Exception:
             return {}
 
-    def _alone(self, asked: Asked) -> Row:
+    def _alone(self, asked: CellRequest) -> Row:
         begun = time.perf_counter()
         try:
             job = self.command.job(self.settings(asked))
@@ -168,8 +168,10 @@ class CommandWork(AbstractWork):
 
 
 _BATCHES: OrderedDict[Any, Any] = OrderedDict()
-_BATCHING, _ALONE = threading.Lock(), threading.Lock()
-"""One thread at a time makes a program, and one computes a cell alone, which uses all cores and may use much memory."""
+_BATCHING = threading.Lock()
+"""Held by the thread that compiles a program, so that no other compiles the same one."""
+_ALONE = threading.Lock()
+"""Held by the thread that computes a single cell, which uses all cores and may use much memory."""
 
 
 def _batch(work: CommandWork, chunk: Chunk) -> Any:
@@ -222,15 +224,15 @@ def _check_options(design: Design, options: set[str], aside: tuple[str, ...]) ->
             raise InputError(f"`{name}` is not an option of the command{nearest(name, sorted(options))}.")
 
 
-def varying(cells: Sequence[Asked]) -> tuple[str, ...]:
+def varying(cells: Sequence[CellRequest]) -> tuple[str, ...]:
     """The settings in which cells differ."""
     first = cells[0].settings
     return tuple(name for name in first if any(one.settings.get(name) != first[name] for one in cells[1:]))
 
 
-def groups_of(cells: Iterable[Asked], names: Sequence[str]) -> list[list[Asked]]:
+def groups_of(cells: Iterable[CellRequest], names: Sequence[str]) -> list[list[CellRequest]]:
     """Cells that agree in everything but some numbers."""
-    groups: dict[str, list[Asked]] = {}
+    groups: dict[str, list[CellRequest]] = {}
     for one in cells:
         numbers = [name for name in names if is_number(one.settings.get(name))]
         groups.setdefault(_without(one.settings, numbers), []).append(one)

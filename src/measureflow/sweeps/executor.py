@@ -13,17 +13,17 @@ from typing import Any
 
 from measureflow.runs.folder import StorageError
 from measureflow.runs.outcomes import ERROR
-from measureflow.runs.session import say_precision
+from measureflow.runs.session import warn_of_float32
 from measureflow.runs.threads import signals
 from measureflow.sweeps.backends import AbstractBackend, Here
-from measureflow.sweeps.cells import AbstractWork, Asked, CommandWork
+from measureflow.sweeps.cells import AbstractWork, CellRequest, CommandWork
 from measureflow.sweeps.design import Design
 from measureflow.sweeps.ledger import Ledger
 from measureflow.sweeps.reader import Sweep
 from measureflow.sweeps.row import Row
 from measureflow.words.settings import InputError, Settings
 
-MANY = 20_000
+MANY_CELLS = 20_000
 """Cells beyond which a sweep has to be asked for twice."""
 HOME = "sweeps"
 """The folder of sweeps that are not given one."""
@@ -74,9 +74,9 @@ def sweep(
     `what` is a sweep file, the settings of a `command` by name, or a function of the axes by name, which gives a number, several
     by name, or a `Flow`. `axes` has the values of each axis of a grid by name, or the sections `grid`, `zip`, `random` and
     `derived` of a sweep file. What was computed is in the folder `path`: the same call goes on after an interruption, and with
-    more values computes those alone. With `retry` cells that failed are computed again. More than `MANY` cells need `yes`.
+    more values computes those alone. With `retry` cells that failed are computed again. More than `MANY_CELLS` cells need `yes`.
     """
-    say_precision()
+    warn_of_float32()
     design, work, folder = _understood(what, axes, path, command, keep)
     return perform_sweep(design, work, folder, backend=backend, retry=retry, yes=yes, watch=watch)
 
@@ -121,13 +121,13 @@ def perform_sweep(
 
 def check_size(design: Design, yes: bool) -> None:
     """Refuse a sweep that is larger than anyone means by accident."""
-    if len(design) > MANY and not yes:
+    if len(design) > MANY_CELLS and not yes:
         raise InputError(
-            f"The design has {len(design)} cells, more than {MANY}: add `--yes` (`yes=True`) if that is meant."
+            f"The design has {len(design)} cells, more than {MANY_CELLS}: add `--yes` (`yes=True`) if that is meant."
         )
 
 
-def _is_missing(ledger: Ledger, work: AbstractWork, one: Asked, retry: bool) -> bool:
+def _is_missing(ledger: Ledger, work: AbstractWork, one: CellRequest, retry: bool) -> bool:
     """Whether a cell is to be computed: nothing is known of it, or not all that is to be kept now, or it failed before."""
     entry = ledger.entries.get(one.key)
     if entry is None:
@@ -136,7 +136,12 @@ def _is_missing(ledger: Ledger, work: AbstractWork, one: Asked, retry: bool) -> 
 
 
 def _compute(
-    ledger: Ledger, work: AbstractWork, cells: list[Asked], backend: AbstractBackend, progress: Progress, watch: Watch
+    ledger: Ledger,
+    work: AbstractWork,
+    cells: list[CellRequest],
+    backend: AbstractBackend,
+    progress: Progress,
+    watch: Watch,
 ) -> None:
     impossible = [one for one in cells if one.problem]
     _add(ledger, [(one, Row.failed(InputError(one.problem))) for one in impossible], progress)
@@ -148,11 +153,11 @@ def _compute(
         watch(progress)
 
 
-def _chunks(work: AbstractWork, cells: list[Asked], backend: AbstractBackend) -> Iterator[Any]:
+def _chunks(work: AbstractWork, cells: list[CellRequest], backend: AbstractBackend) -> Iterator[Any]:
     return work.chunks(cells, backend.workers) if cells else iter(())
 
 
-def _add(ledger: Ledger, found: list[tuple[Asked, Row]], progress: Progress) -> None:
+def _add(ledger: Ledger, found: list[tuple[CellRequest, Row]], progress: Progress) -> None:
     if not found:
         return
     ledger.add((one.key, one.cell, one.settings, row) for one, row in found)

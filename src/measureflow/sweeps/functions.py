@@ -18,7 +18,7 @@ from measureflow.flows import AbstractFlow
 from measureflow.runs.fingerprint import fingerprint
 from measureflow.runs.outcomes import REACHED
 from measureflow.runs.recorder import job_for
-from measureflow.sweeps.cells import AbstractWork, Asked, Chunk, groups_of, is_number, varying
+from measureflow.sweeps.cells import AbstractWork, CellRequest, Chunk, groups_of, is_number, varying
 from measureflow.sweeps.design import Design
 from measureflow.sweeps.row import Row, computed
 from measureflow.words.settings import InputError
@@ -34,15 +34,15 @@ class FunctionWork(AbstractWork):
     function: Callable[..., Any]
     keep: str = "final"
 
-    def asked(self, design: Design) -> list[Asked]:
+    def asked(self, design: Design) -> list[CellRequest]:
         """Every cell is known by its values and by the code of the function."""
         if self.keep == "runs":
             raise InputError("`keep` runs is for commands; record flows of your own with `mf.runs.record`.")
         code = fingerprint(self.function)
         values = ({**design.base, **cell} for cell in design.cells())
-        return [Asked(fingerprint((code, sorted(cell.items()))), cell, cell, cell) for cell in values]
+        return [CellRequest(fingerprint((code, sorted(cell.items()))), cell, cell, cell) for cell in values]
 
-    def chunks(self, cells: Sequence[Asked], workers: int = 1) -> Iterator[Chunk]:
+    def chunks(self, cells: Sequence[CellRequest], workers: int = 1) -> Iterator[Chunk]:
         """In batches where the function can be traced."""
         for group in groups_of(cells, varying(cells)):
             numbers = [name for name in group[0].cell if is_number(group[0].cell[name])]

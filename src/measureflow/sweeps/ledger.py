@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from measureflow.runs.folder import locked, write
+from measureflow.runs.folder import lock_folder, write
 from measureflow.sweeps.design import Design
 from measureflow.sweeps.row import Row
 from measureflow.words.settings import InputError
@@ -48,7 +48,7 @@ class Ledger:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"`out`: cannot make {str(path)!r}: {error.strerror}.") from None
-        lock = locked(path)
+        lock = lock_folder(path)
         try:
             if is_sweep(path):
                 check(path, command)

@@ -23,7 +23,7 @@ SYMBOLS = {
     "noise": "temperature",
 }
 """Names of axes in pictures."""
-FEW = 6
+FEW_VALUES = 6
 """Values of an axis up to which each has a curve of its own, or a map."""
 SEEDS = "seed"
 
@@ -66,7 +66,7 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None, figure:
                 raise InputError(f"The sweep has {len(maps)} maps, which do not fit one `ax`; give a `figure`.")
             return draw_map(ax, axes[x], axes[y], next(iter(maps.values())), label, law)
     raise InputError(
-        f"A picture has up to two axes of numbers, and one of at most {FEW} values beside; this sweep has "
+        f"A picture has up to two axes of numbers, and one of at most {FEW_VALUES} values beside; this sweep has "
         f"{', '.join(dims)}. Take a part of `open_sweep(path).to_xarray()` and draw that."
     )
 
@@ -74,7 +74,7 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None, figure:
 def _split(values: Any, dims: list[str]) -> list[str]:
     """Axes whose values have a curve or a map each: those of words, else a short one where there are two beside it, or time."""
     words = [dim for dim in dims if not _numeric(values[dim])]
-    short = [dim for dim in dims if dim != "time" and values.sizes[dim] <= FEW]
+    short = [dim for dim in dims if dim != "time" and values.sizes[dim] <= FEW_VALUES]
     return words or (short[-1:] if len(dims) > 2 or (len(dims) == 2 and "time" in dims) else [])
 
 

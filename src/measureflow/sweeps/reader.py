@@ -1,4 +1,4 @@
-"""A sweep in the hand: its table, its arrays by axis and its picture, from its folder alone."""
+"""A sweep read from its folder: its table, its arrays by axis and its picture."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from measureflow.words.settings import InputError
 
 
 @dataclass(frozen=True)
-class Known:
+class ComputedCell:
     """A cell that was computed: its values by name, its settings and its row."""
 
     key: str
@@ -51,13 +51,13 @@ class Sweep:
         return ledger.info(self.path)["command"]
 
     @cached_property
-    def everything(self) -> list[Known]:
+    def everything(self) -> list[ComputedCell]:
         """All cells that were ever computed here, in that order, those of former designs too."""
         found = dict(ledger.read(self.path))
         return [_known(entry) for entry in found.values()]
 
     @cached_property
-    def cells(self) -> list[Known]:
+    def cells(self) -> list[ComputedCell]:
         """The cells of the design that are computed, in its order."""
         found = {one.key: one for one in self.everything}
         return [found[key] for key in self.keys if key in found]
@@ -135,7 +135,7 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.cells)
 
-    def __iter__(self) -> Iterator[Known]:
+    def __iter__(self) -> Iterator[ComputedCell]:
         return iter(self.cells)
 
     def __repr__(self) -> str:
@@ -153,12 +153,12 @@ def open_sweep(path: str | Path) -> Sweep:
     return Sweep(path)
 
 
-def _known(entry: dict[str, Any]) -> Known:
+def _known(entry: dict[str, Any]) -> ComputedCell:
     rest = {name: value for name, value in entry.items() if name not in ("key", "cell", "settings")}
-    return Known(entry["key"], entry["cell"], entry["settings"], Row.restored(rest))
+    return ComputedCell(entry["key"], entry["cell"], entry["settings"], Row.restored(rest))
 
 
-def _columns(one: Known) -> dict[str, Any]:
+def _columns(one: ComputedCell) -> dict[str, Any]:
     row = one.row
     settings = {name: _flat(value) for name, value in one.settings.items() if name not in one.cell}
     stats = {name: value for name, value in row.stats.items() if name not in ("engine",)}

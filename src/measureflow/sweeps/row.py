@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from measureflow.flows import Trajectory
@@ -75,7 +74,7 @@ class RowSink(AbstractSink):
 
     def __init__(self, along: bool):
         self.along = along
-        self.last: tuple[np.ndarray, Any] | None = None
+        self.last: Trajectory | None = None
         self.times: list[np.ndarray] = []
         self.series: list[dict[str, np.ndarray]] = []
 
@@ -88,7 +87,7 @@ class RowSink(AbstractSink):
         if not len(path):
             return
         times = np.asarray(path.times)
-        self.last = times[-1:], jax.tree.map(lambda leaf: leaf[-1:], path.measures)
+        self.last = path[-1:]
         if self.along:
             traced = tuple(one for one in job.series if not one.host)
             self.times.append(times)
@@ -110,7 +109,7 @@ def computed(job: Job, along: bool = False) -> Row:
     begun, state, sink = time.perf_counter(), State(job.flow.start), RowSink(along)
     execute(job, job.flow.legs(job.frames_per_leg), sink, state)
     if sink.last is not None:
-        state.series = {name: float(column[-1]) for name, column in job.watch(*sink.last).items()}
+        state.series = {name: float(column[-1]) for name, column in job.frames_of(sink.last)[0].items()}
         conclude(job, sink, state)
     return sink.row(state, time.perf_counter() - begun)
 

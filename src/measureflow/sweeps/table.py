@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from measureflow.sweeps.reader import Known, Sweep
+    from measureflow.sweeps.reader import Sweep
 
 TEXT = ("outcome", "key")
 """Columns of texts that arrays have as well."""

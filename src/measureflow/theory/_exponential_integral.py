@@ -10,13 +10,17 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
+
+from measureflow.annotations import Values
 
 # Depths for float64: of the power series up to 40, of the asymptotic series from 40 on, of the fraction up to -2.
-_POWERS, _INVERSE_POWERS, _FLOORS = 110, 40, 50
+_POWERS = 110
+_INVERSE_POWERS = 40
+_FLOORS = 50
 
 
-def ei_of_share(b: Float[Array, "..."], log_share: Float[Array, "..."]) -> Float[Array, "..."]:
+def ei_of_share(b: Values, log_share: Values) -> Values:
     """Exponential integral of a share of b, up to a constant in the share when b is small.
 
     Ei(b share) for |b| >= 1, and Ei(b share) - log|b| - EulerGamma below, which is log(share) at b = 0.
@@ -27,13 +31,13 @@ def ei_of_share(b: Float[Array, "..."], log_share: Float[Array, "..."]) -> Float
     return jnp.where(near, log_share + constant + _entire(jnp.where(near, x, 0.0)), _far(jnp.where(near, -2.0, x)))
 
 
-def _entire(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _entire(x: Values) -> Values:
     """Ei(x) - log|x| - EulerGamma = x/1 + x^2/(2 2!) + x^3/(3 3!) + ..."""
     return x * _nested(lambda k, rest: 1 / k + x / (k + 1) * rest, jnp.zeros_like(x), _POWERS)
 
 
 @jax.custom_jvp
-def _far(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _far(x: Values) -> Values:
     """Ei(x) far from zero.
 
     e^x (1 + 1!/x + 2!/x^2 + ...) / x for x >= 40, and -e^x / (v + 1 - 1/(v + 3 - 4/(v + 5 - ...))) for v = -x >= 2.
@@ -47,7 +51,7 @@ def _far(x: Float[Array, "..."]) -> Float[Array, "..."]:
 _far.defjvps(lambda dx, ei, x: jnp.exp(x) / x * dx)
 
 
-def _nested(step: Callable[..., Array], innermost: Float[Array, "..."], depth: int) -> Float[Array, "..."]:
+def _nested(step: Callable[..., Array], innermost: Values, depth: int) -> Values:
     """Evaluates a nested expression from the inside out: step(1, step(2, ... step(depth, innermost)))."""
     levels = jnp.arange(depth, 0, -1, dtype=innermost.dtype)
     return lax.scan(lambda rest, k: (step(k, rest), None), innermost, levels)[0]

@@ -11,14 +11,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
+from measureflow.annotations import Numbers, Values
 from measureflow.theory._exponential_integral import ei_of_share
-
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
 
 
 def output(value: Numbers, radius: Numbers) -> Values:
@@ -98,7 +93,7 @@ def published_finite_lipschitz(n: Numbers, value: Numbers, interaction: Numbers,
     return value * jnp.sqrt(3 * (interaction**2 * radius**4 * (4 * n + 1) + n))
 
 
-def temptation(interaction: npt.ArrayLike) -> float:
+def temptation(interaction: Numbers) -> float:
     """How strongly scores can draw all tokens to a single one: the number in the exponent of `adversarial_lipschitz`.
 
     gamma = max(-l, l/8) over the real eigenvalues l of A: a token at -R outweighs one at R by e^{-2 l R^2}, and a token at R

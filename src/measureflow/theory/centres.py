@@ -11,13 +11,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array
 
+from measureflow.annotations import Numbers, Values
 from measureflow.theory._exponential_integral import ei_of_share
-
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
 
 PARKING = 0.7475979202534114
 """Rényi's parking constant: the part of a long street that cars of equal length cover when no other finds room."""

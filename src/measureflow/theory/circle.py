@@ -9,13 +9,9 @@ broadcast; beta >= 0 up to about 200.
 
 import jax.numpy as jnp
 from jax.scipy.special import i0e
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
+from measureflow.annotations import Numbers, Values
 from measureflow.theory.noise import bessel_ratio, growth
-
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
 
 
 def softmax_growth(k: Numbers, beta: Numbers, temperature: Numbers = 0.0, dim: Numbers = 2.0) -> Values:

@@ -8,11 +8,8 @@ a power of n, n^{2/(d-1)}, since the nearest of them are at the distance n^{-1/(
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
+from measureflow.annotations import Numbers, Values
 
 
 def equiangular_share(n: Numbers, beta: Numbers, overlap: Numbers) -> Values:

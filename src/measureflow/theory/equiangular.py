@@ -14,17 +14,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.nn import log_sigmoid, sigmoid
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from typing_extensions import TypeAliasType
 
+from measureflow.annotations import Numbers, Values
 from measureflow.theory._exponential_integral import ei_of_share
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
-Model = Callable[[Values, Values], tuple[Values, Values]]
+Model = TypeAliasType("Model", Callable[[Values, Values], tuple[Values, Values]])
 
 # The log of the mean pace lies in an interval of length |b|; 20 halvings bring Newton's start within 1e-6 |b| (s - s0).
-_HALVINGS, _POLISHINGS = 20, 5
+_HALVINGS = 20
+_POLISHINGS = 5
 
 
 def softmax(n: Values, beta: Values) -> tuple[Values, Values]:

@@ -10,11 +10,8 @@ import math
 
 import jax.numpy as jnp
 from jax.scipy.special import gammaln
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
+from measureflow.annotations import Numbers, Values
 
 
 def bits(experts: Numbers, active: Numbers) -> Values:

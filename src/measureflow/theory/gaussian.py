@@ -8,12 +8,12 @@ the first covariance. Laws in one dimension are given for a variance `s` and sca
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, Real
+from jaxtyping import Array, Float, Int
+
+from measureflow.annotations import Number, Numbers
 
 Matrix = Float[Array, "d d"]
 Vector = Float[Array, " d"]
-Numbers = Real[ArrayLike, "*shape"]
 
 
 class Affine(NamedTuple):
@@ -78,7 +78,7 @@ def riccati_form(A: Matrix, V: Matrix) -> Matrix:
     return V @ A + A.T @ V.T
 
 
-def covariance(t: Real[ArrayLike, ""], cov: Matrix, A: Matrix, V: Matrix) -> Matrix:
+def covariance(t: Number, cov: Matrix, A: Matrix, V: Matrix) -> Matrix:
     """The covariance under softmax attention: `Σ(t) = (Σ_0^{-1} - tB)^{-1} = Σ_0(I - tBΣ_0)^{-1}`.
 
     When V commutes with B and Σ_0, as V = I always does, and before `blow_up_time`. In one dimension `s/(1 - 2vast)`.

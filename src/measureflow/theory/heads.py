@@ -7,10 +7,9 @@ A head is `(W_Q, W_K, W_V, W_O)` with features `A x W_V W_O W_E`; `A` is causal 
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
+from measureflow.annotations import Numbers, Values
 
 
 def softmax_jacobian(p: Float[ArrayLike, " V"]) -> Float[Array, "V V"]:

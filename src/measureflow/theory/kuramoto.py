@@ -6,11 +6,12 @@ With n tokens this holds up to about r^(n-1).
 """
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
+
+from measureflow.annotations import Number, Numbers, Values
 
 
-def rate(r: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+def rate(r: Numbers) -> Values:
     """Speed of the order parameter.
 
     r' = r (1 - r^2) / 2: 3/16 at r = 1/2, zero for uniform and for equal tokens. For Poisson kernels (ott:08).
@@ -19,7 +20,7 @@ def rate(r: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
     return r * (1 - r**2) / 2
 
 
-def order_parameter(t: Real[ArrayLike, "..."], start: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+def order_parameter(t: Numbers, start: Numbers) -> Values:
     """Length of the mean token at a given time.
 
     r^2 / (1 - r^2) grows like e^t, so r = r0 / sqrt(r0^2 + (1 - r0^2) e^{-t}). From r0 = 1/2, where the odds are 1/3,
@@ -29,7 +30,7 @@ def order_parameter(t: Real[ArrayLike, "..."], start: Real[ArrayLike, "..."]) ->
     return start / jnp.sqrt(start**2 + (1 - start**2) * jnp.exp(-t))
 
 
-def time_to(r: Real[ArrayLike, "..."], start: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+def time_to(r: Numbers, start: Numbers) -> Values:
     """Time at which the mean token reaches a given length, the inverse of `order_parameter`.
 
     t = log(r^2 / (1 - r^2)) - log(r0^2 / (1 - r0^2)): log 3 from r0 = 1/2 to r^2 = 1/2. For 0 < r, r0 < 1 (ott:08).
@@ -38,7 +39,7 @@ def time_to(r: Real[ArrayLike, "..."], start: Real[ArrayLike, "..."]) -> Float[A
     return 2 * jnp.log(r / start) + jnp.log1p(-(start**2)) - jnp.log1p(-(r**2))
 
 
-def poisson_angles(n: int, r: Real[ArrayLike, ""]) -> Float[Array, " {n}"]:
+def poisson_angles(n: int, r: Number) -> Float[Array, " {n}"]:
     """Angles of tokens that sample a Poisson kernel about angle zero with a given order parameter.
 
     tan(theta/2) = (1 - r)/(1 + r) tan(phi/2) with phi the n midpoints of an equal division of the circle. Their mean is

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import TypeAliasType
 
-from measureflow.theory.equiangular import Numbers, Values
+from measureflow.annotations import Numbers, Values
 
-Model = Callable[[Values, Values, Values], tuple[Values, Values]]
+Model = TypeAliasType("Model", Callable[[Values, Values, Values], tuple[Values, Values]])
 
 
 def softmax(first: Values, second: Values, e: Values) -> tuple[Values, Values]:

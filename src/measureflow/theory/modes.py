@@ -12,11 +12,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
+from measureflow.annotations import Numbers, Values
 
 DENSE = (3 / 2) ** 0.5 / (2 * jnp.pi)
 """Modes per bandwidth of stationary noise with a Gaussian kernel: by Rice, sqrt(-r''''/r'') / 2π with r = e^{-u²/4}."""
@@ -28,7 +25,8 @@ SHOT = {
 """Modes per bandwidth of Poisson shot noise by its tokens per bandwidth, from simulations with a standard error of .001."""
 
 _POINTS = 4001
-_PROCESS, _MOST = 0.3, 1.5
+_PROCESS = 0.3
+_MOST = 1.5
 
 
 def edge(n: Numbers, beta: Numbers) -> Values:

@@ -13,14 +13,12 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import gammaln, i0e, i1e
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
 
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
+from measureflow.annotations import Numbers, Values
 
 # Terms of the Bessel series: they peak at beta/2 with a width of sqrt(beta)/2, so 200 do up to beta = 200.
-_TERMS, _HALVINGS = 200, 55
+_TERMS = 200
+_HALVINGS = 55
 
 
 def growth(

@@ -8,7 +8,8 @@ the displacement. Models of attention are those of `equiangular`.
 
 import jax.numpy as jnp
 
-from measureflow.theory.equiangular import Model, Numbers, Values, pace, softmax
+from measureflow.annotations import Numbers, Values
+from measureflow.theory.equiangular import Model, pace, softmax
 
 
 def overlap_contraction(beta: Numbers, *, model: Model = softmax) -> Values:

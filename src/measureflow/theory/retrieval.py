@@ -11,12 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import i1e
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Float
 
+from measureflow.annotations import Numbers, Values
 from measureflow.theory.noise import growth
-
-Numbers = Real[ArrayLike, "..."]
-Values = Float[Array, "..."]
 
 
 def published_rates(beta: Numbers, modes: int) -> Values:

@@ -15,27 +15,31 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Real
+from jaxtyping import Array, Float
+from typing_extensions import TypeAliasType
+
+from measureflow.annotations import Numbers, Values
 
 Scalar = Float[Array, ""]
-Interaction = Callable[[Scalar], Scalar]
+Interaction = TypeAliasType("Interaction", Callable[[Scalar], Scalar])
 
 CELLS = 2048
 """Of half a circle. Attention up to beta = 1e3 has twenty of them in the width of its kernel."""
 
-_HALVINGS, _FEW_HALVINGS = 60, 16
-"""As many as reach rounding; a rise of f'' is flat at its ends, where a place known to 1e-8 is as good."""
+_HALVINGS = 60
+"""Halvings of an interval that reach rounding."""
+_FEW_HALVINGS = 16
+"""Halvings for the ends of an interval on which f'' rises: f'' is flat there, so a place known to 1e-8 is as good."""
 _TRIED = 64
 
 
-def attention(x: Real[ArrayLike, "..."], beta: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+def attention(x: Numbers, beta: Numbers) -> Values:
     """The interaction of unnormalised attention on the circle: e^{beta cos x} sin x, the sine at beta = 0."""
     x, beta = jnp.asarray(x, float), jnp.asarray(beta, float)
     return jnp.exp(beta * jnp.cos(x)) * jnp.sin(x)
 
 
-def kernel(f: Interaction) -> Callable[[Float[Array, "..."]], Float[Array, "..."]]:
+def kernel(f: Interaction) -> Callable[[Values], Values]:
     """The kernel of the inner product that turns tokens as an interaction does: k(cos x) = f(x) / sin x.
 
     `KernelAttention(kernel(f))` on `Sphere(2)` moves tokens by `f`. At the ends, where the sine vanishes, k(1) = f'(0) and
@@ -97,7 +101,7 @@ def criterion(f: Interaction) -> Criterion:
     return judged()
 
 
-def attention_tau(beta: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
+def attention_tau(beta: Numbers) -> Values:
     """The angle at which attention pulls most: cos tau = (sqrt(4 beta^2 + 1) - 1) / (2 beta), so π/2 at beta = 0."""
     beta = jnp.asarray(beta, float)
     return jnp.arccos(2 * beta / (jnp.sqrt(4 * beta**2 + 1) + 1))

@@ -7,8 +7,9 @@ the plane of the pair.
 
 import jax.numpy as jnp
 
+from measureflow.annotations import Numbers, Values
 from measureflow.theory import equiangular
-from measureflow.theory.equiangular import Model, Numbers, Values, softmax
+from measureflow.theory.equiangular import Model, softmax
 
 
 def overlap(t: Numbers, start: Numbers = 0.0) -> Values:

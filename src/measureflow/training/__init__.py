@@ -1,6 +1,6 @@
 """Training as a measure in motion: heads and neurons are particles, the risk is an energy."""
 
-from measureflow import annotations, precision
+from measureflow import signatures
 from measureflow.training import fixtures as fixtures
 from measureflow.training.activations import GELU as GELU
 from measureflow.training.activations import AbstractActivation as AbstractActivation
@@ -87,5 +87,4 @@ from measureflow.training.supposing import assumptions as assumptions
 from measureflow.training.thermal import free_energy as free_energy
 from measureflow.training.thermal import self_consistency as self_consistency
 
-precision.keep_all(globals())
-annotations.shorten(globals())
+signatures.shorten(globals())

@@ -18,6 +18,7 @@ from jax.scipy.special import erf, ndtr
 from jaxtyping import Array, Float
 
 from measureflow import checks
+from measureflow.precision import keep_all
 
 NODES = 64
 """Nodes of the quadrature: tanh and the logistic function are averaged to 1e-9 and 1e-15 at unit variance, and to 1e-5 and 1e-10
@@ -286,3 +287,6 @@ KNOWN: dict[Callable[..., Array], AbstractActivation] = {
 def averaged(function: Callable[[Array], Array]) -> AbstractActivation:
     """The activation that a function is: itself, one of the closed forms, or by quadrature."""
     return function if isinstance(function, AbstractActivation) else KNOWN.get(function) or Quadrature(function)
+
+
+keep_all(globals())

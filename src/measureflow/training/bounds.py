@@ -16,6 +16,7 @@ from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
 from measureflow.training.families import Theta
 from measureflow.training.perturbation import matrix, splitting
@@ -171,3 +172,6 @@ def _around(energy: AbstractEnergy, risk: AbstractRisk, theta: Theta, offsets: F
         jnp.sum(risk.shares * most(slopes) * most(bends)),
         jnp.sum(risk.shares * most(slopes) ** 2),
     )
+
+
+keep_all(globals())

@@ -16,6 +16,7 @@ from measureflow import checks, wording
 from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 from measureflow.training.families import AbstractFamily, Theta
 from measureflow.training.glossary import notes
@@ -238,3 +239,6 @@ def violations(risk: AbstractEnergy, mu: Particles, particle: Theta) -> Float[Ar
     """How much less `Psi` is at a particle than at each active one; a negative entry proves that `mu` is not optimal."""
     checks.shaped("particle", particle, (mu.points.shape[1],))
     return risk.variation(mu, particle[None])[0] - risk.variation(mu, mu.points)
+
+
+keep_all(globals())

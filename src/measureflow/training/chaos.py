@@ -21,6 +21,7 @@ from measureflow.annotations import Number, RandomKey
 from measureflow.flows import AbstractSolver, Euler, Trajectory, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.training.dynamics import Descent, StochasticDescent
 from measureflow.training.families import Theta
 from measureflow.training.risk import AbstractRisk
@@ -198,3 +199,6 @@ def bias_coefficient(risk: AbstractRisk, mu: Particles) -> Float[Array, ""]:
         return jnp.sum(risk.shares * jnp.sum(d * risk.criterion.curved(z, risk.targets, d), -1)) / 2
 
     return mu.weights @ jax.lax.map(spread, mu.points, batch_size=256)
+
+
+keep_all(globals())

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from measureflow.precision import keep_all
 from measureflow.training.activations import ReLU, averaged
 from measureflow.training.landscape import AbstractLandscape, Point
 
@@ -120,3 +121,6 @@ class NeuronLandscape(AbstractLandscape):
 
     def _meets(self, p: Point, h: Point) -> Bool[Array, ""]:
         return (self.member @ jnp.maximum(jnp.abs(p) - h, 0.0) ** 2 <= self.radii**2).all()
+
+
+keep_all(globals())

@@ -1,13 +1,14 @@
 """Many heads on the same sequences: what they add up to, and the gradient of every one of them.
 
 Full heads go through kernels whose lanes hold heads, on a CPU in C++ and on a GPU in Pallas; other families and very large heads
-through XLA, in blocks of sequences that keep memory linear in the number of heads. Derivatives beyond the first are those of
-the XLA program, in both modes and to any order. Products are done in the precision of their factors, also on a GPU.
+through XLA (`XLAHeadKernel`), in blocks of sequences that keep memory linear in the number of heads. Derivatives beyond the
+first are those of the XLA program, in both modes and to any order. Products are done in the precision of their factors, also
+on a GPU.
 """
 
 import functools
 from collections.abc import Callable
-from types import ModuleType
+from typing import final
 
 import jax
 import jax.custom_batching
@@ -15,62 +16,77 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from measureflow.precision import exactly
+from measureflow.precision import exactly, keep_all
 from measureflow.sums import native, pallas
-from measureflow.sums.native import heads as on_cpu
-from measureflow.sums.pallas import heads as on_card
+from measureflow.sums.kernels import AbstractHeadKernel
+from measureflow.sums.native.heads import NativeHeadKernel
+from measureflow.sums.pallas.heads import PallasHeadKernel
 from measureflow.training.heads import AbstractHeads, FullHeads
 
 BLOCK = 2**25
 """Numbers that one block of sequences may hold at once: 256 MiB in float64."""
-LARGEST = 2**13
-"""The kernel in C++ takes heads of at most that many parameters, so that one for each lane fits into the cache."""
+
+
+@final
+class XLAHeadKernel(AbstractHeadKernel):
+    """Heads of any family by the XLA program, whose derivatives are those of JAX."""
+
+    heads: AbstractHeads
+
+    def suits(self, points: Array) -> bool:
+        """Any heads."""
+        return True
+
+    @exactly
+    def total(self, points: Array, weights: Array, tokens: Array) -> Array:
+        """What weighted heads add to each position together."""
+
+        def one(x):
+            return jnp.tensordot(weights, jax.vmap(lambda theta: self.heads.mix(theta, x))(points), 1)
+
+        return _by_sequence(one, len(points), tokens)
+
+    @exactly
+    def pairing(self, points: Array, tokens: Array, cotangents: Array) -> Array:
+        """What each head computes, paired with given cotangents."""
+
+        def one(x, c):
+            return jax.vmap(lambda theta: jnp.vdot(self.heads.mix(theta, x), c))(points)
+
+        return _by_sequence(one, len(points), tokens, cotangents).sum(0)
+
+    def gradient(self, points: Array, tokens: Array, cotangents: Array) -> Array:
+        """The gradient of every head."""
+        return jax.grad(lambda points: self.pairing(points, tokens, cotangents).sum())(points)
+
+
+def kernel_for(heads: AbstractHeads, points: Float[Array, "n D"]) -> AbstractHeadKernel:
+    """The kernel that does such heads on the default device."""
+    if isinstance(heads, FullHeads) and (pallas.available() or native.on_cpu()):
+        kind = PallasHeadKernel if pallas.available() else NativeHeadKernel
+        kernel = kind(heads.key_dim, heads.value_dim)
+        return kernel if kernel.suits(points) else XLAHeadKernel(heads)
+    return XLAHeadKernel(heads)
 
 
 def total(
     heads: AbstractHeads, points: Float[Array, "n D"], weights: Float[Array, " n"], tokens: Float[Array, "S T d"]
 ) -> Float[Array, "S T d"]:
     """What weighted heads add to each position together: `sum_i w_i A_i x U_i`."""
-    if isinstance(heads, FullHeads) and _kernel(heads, points) is not None:
-        return _total(heads, points, weights, tokens)
-    return _plain_total(heads, points, weights, tokens)
+    kernel = kernel_for(heads, points)
+    if isinstance(kernel, XLAHeadKernel):
+        return kernel.total(points, weights, tokens)
+    return _total(heads, points, weights, tokens)
 
 
 def pairing(
     heads: AbstractHeads, points: Float[Array, "n D"], tokens: Float[Array, "S T d"], cotangents: Float[Array, "S T d"]
 ) -> Float[Array, " n"]:
     """What each head computes, paired with given cotangents: `sum_st <(A_i x U_i)_st, c_st>`."""
-    if isinstance(heads, FullHeads) and _kernel(heads, points) is not None:
-        return _pairing(heads, points, tokens, cotangents)
-    return _plain_pairing(heads, points, tokens, cotangents)
-
-
-def _kernel(heads: FullHeads, points: Float[Array, "n D"]) -> ModuleType | None:
-    """What has the functions `total` and `gradient` of such heads on the default device."""
-    if pallas.available():
-        return on_card if on_card.suits(points.dtype, heads.key_dim, heads.value_dim) else None
-    known = points.dtype in (jnp.float32, jnp.float64) and points.shape[1] <= LARGEST
-    return on_cpu if known and native.on_cpu() else None
-
-
-@exactly
-def _plain_total(heads, points, weights, tokens):
-    def one(x):
-        return jnp.tensordot(weights, jax.vmap(lambda theta: heads.mix(theta, x))(points), 1)
-
-    return _by_sequence(one, len(points), tokens)
-
-
-@exactly
-def _plain_pairing(heads, points, tokens, cotangents):
-    def one(x, c):
-        return jax.vmap(lambda theta: jnp.vdot(heads.mix(theta, x), c))(points)
-
-    return _by_sequence(one, len(points), tokens, cotangents).sum(0)
-
-
-def _plain_slopes(heads, points, tokens, cotangents):
-    return jax.grad(lambda points: _plain_pairing(heads, points, tokens, cotangents).sum())(points)
+    kernel = kernel_for(heads, points)
+    if isinstance(kernel, XLAHeadKernel):
+        return kernel.pairing(points, tokens, cotangents)
+    return _pairing(heads, points, tokens, cotangents)
 
 
 def _by_sequence(f: Callable[..., Array], heads: int, tokens: Array, *others: Array) -> Array:
@@ -84,24 +100,21 @@ def _by_sequence(f: Callable[..., Array], heads: int, tokens: Array, *others: Ar
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _total(heads: FullHeads, points, weights, tokens):
-    kernel = _kernel(heads, points)
-    assert kernel is not None
-    return kernel.total(points, weights, tokens, key_dim=heads.key_dim, value_dim=heads.value_dim)
+    return kernel_for(heads, points).total(points, weights, tokens)
 
 
 @_total.defjvp
 def _(heads: FullHeads, primals, tangents):
-    return _total(heads, *primals), jax.jvp(functools.partial(_plain_total, heads), primals, tangents)[1]
+    return _total(heads, *primals), jax.jvp(XLAHeadKernel(heads).total, primals, tangents)[1]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _slopes(heads: FullHeads, points, tokens, cotangents):
-    kernel = _kernel(heads, points)
-    assert kernel is not None
+    kernel = kernel_for(heads, points)
 
     @jax.custom_batching.custom_vmap
     def of(points, tokens, cotangents):
-        return kernel.gradient(points, tokens, cotangents, key_dim=heads.key_dim, value_dim=heads.value_dim)
+        return kernel.gradient(points, tokens, cotangents)
 
     @of.def_vmap
     def _(size, batched, points, tokens, cotangents):
@@ -116,7 +129,7 @@ def _slopes(heads: FullHeads, points, tokens, cotangents):
 
 @_slopes.defjvp
 def _(heads: FullHeads, primals, tangents):
-    return _slopes(heads, *primals), jax.jvp(functools.partial(_plain_slopes, heads), primals, tangents)[1]
+    return _slopes(heads, *primals), jax.jvp(XLAHeadKernel(heads).gradient, primals, tangents)[1]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -133,15 +146,18 @@ def _value(heads: FullHeads, points, slopes):
 def _pairing_jvp(heads: FullHeads, primals, tangents):
     points, tokens, cotangents = primals
     along_points, along_tokens, along_cotangents = tangents
-    slopes = _slopes(heads, *primals)
+    slopes, plain = _slopes(heads, *primals), XLAHeadKernel(heads)
     moved = jnp.zeros_like(points[:, 0])
     if not isinstance(along_points, SymbolicZero):
         moved += jnp.sum(slopes * along_points, -1)
     if not isinstance(along_cotangents, SymbolicZero):
-        moved += _plain_pairing(heads, points, tokens, along_cotangents)
+        moved += plain.pairing(points, tokens, along_cotangents)
     if not isinstance(along_tokens, SymbolicZero):
-        moved += jax.jvp(lambda x: _plain_pairing(heads, points, x, cotangents), (tokens,), (along_tokens,))[1]
+        moved += jax.jvp(lambda x: plain.pairing(points, x, cotangents), (tokens,), (along_tokens,))[1]
     return _value(heads, points, slopes), moved
 
 
 _pairing.defjvp(_pairing_jvp, symbolic_zeros=True)
+
+
+keep_all(globals())

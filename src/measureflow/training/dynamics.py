@@ -23,6 +23,7 @@ from measureflow.fields import AbstractField
 from measureflow.flows import Euler, Langevin, Trajectory, evolve
 from measureflow.measures import AbstractMeasure, Gaussian, Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
 
 FACTOR = 2.0
@@ -367,3 +368,6 @@ def lanczos(operator, start: Float[Array, "*s"], iterations: int) -> tuple[Float
     carry = (basis, q, jnp.zeros_like(q), jnp.zeros((), start.dtype))
     _, (alphas, betas) = jax.lax.scan(step, carry, jnp.arange(iterations))
     return alphas, betas[:-1]
+
+
+keep_all(globals())

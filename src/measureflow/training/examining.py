@@ -8,6 +8,7 @@ import numpy as np
 from measureflow import wording
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 from measureflow.training.certificates import STATIONARY, Certificate, dissipation, duality_gap, raised, ridge_criterion
 from measureflow.training.families import AbstractFamily
@@ -125,3 +126,6 @@ def _largest(risk: AbstractRisk, mu: Particles, space: AbstractSpace) -> float:
     scaled = sum(risk.family.factors, start=())
     others = [float(radius) for name, radius in risk.family.radii(space).items() if name not in scaled]
     return -ridge_criterion(risk, mu, max(others, default=1.0), starts=64).value
+
+
+keep_all(globals())

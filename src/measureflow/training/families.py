@@ -115,6 +115,7 @@ class AbstractFamily(eqx.Module):
 
     def radii(self, space: AbstractSpace) -> dict[str, Float[Array, ""]]:
         """The radius of each block in a set of particles, or nothing if the set is not made of one ball a block."""
+        # Best outputs and proofs have formulas for balls alone, so the class is asked for.
         balls = [part for part in (space.spaces if isinstance(space, Product) else (space,)) if isinstance(part, Ball)]
         fits = [ball.dim for ball in balls] == [_count(shape) for shape in self.shapes.values()]
         return {name: ball.radius for name, ball in zip(self.shapes, balls, strict=True)} if fits else {}
@@ -128,7 +129,7 @@ class AbstractFamily(eqx.Module):
         sizes = {group: sum(_count(self.shapes[name]) for name in group) for group in groups}
         return Product(*(Ball(size, 1.0 if group in self.factors else radius) for group, size in sizes.items()))
 
-    def gaussian(self, n: int, scale: Numbers | Number = 1.0, *, key: RandomKey) -> Particles:
+    def gaussian(self, n: int, scale: Numbers = 1.0, *, key: RandomKey) -> Particles:
         """Independent particles with normal entries; `scale` is their deviation, one number or one for each coordinate."""
         scale = jnp.broadcast_to(checks.floating(scale), (self.size,))[None]
         return Particles(self.space, scale * jax.random.normal(as_key(key), (n, self.size)))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from measureflow.precision import keep_all
 from measureflow.training.attention import HeadRisk
 from measureflow.training.heads import AbstractHeads, FullHeads, ScoreHeads
 
@@ -35,3 +36,6 @@ def _sines(S: int, T: int, d: int, V: int, heads: AbstractHeads, reduction) -> H
     a, v = np.meshgrid(np.arange(d), np.arange(V), indexing="ij")
     labels = (3 * s + 5 * t + s * t) % V
     return HeadRisk(tokens, labels, np.cos(0.5 + 1.1 * a + 1.7 * v), heads, reduction=reduction)
+
+
+keep_all(globals())

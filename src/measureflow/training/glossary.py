@@ -1,5 +1,6 @@
 """The words of certificates, each in a line and in a paragraph with its formula in plain text."""
 
+from measureflow.precision import keep_all
 from measureflow.wording import Note
 
 GLOSSARY = {
@@ -90,3 +91,6 @@ GLOSSARY = {
 def notes(*words: str) -> tuple[Note, ...]:
     """The notes on some words."""
     return tuple(GLOSSARY[word] for word in words)
+
+
+keep_all(globals())

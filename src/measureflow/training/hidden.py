@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from measureflow.precision import exactly
+from measureflow.precision import exactly, keep_all
 
 WIDE = 2**24
 """Numbers that one block of data may hold at once where each datum is seen by itself: 128 MiB in float64."""
@@ -129,3 +129,6 @@ def _pairing_jvp(neurons, primals, tangents):
 
 
 _pairing.defjvp(_pairing_jvp, symbolic_zeros=True)
+
+
+keep_all(globals())

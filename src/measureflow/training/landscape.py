@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from measureflow.annotations import Numbers
+from measureflow.precision import keep_all
 
 HIDDEN = -1e30
 """The score of a token that may not be seen; finite, so that second derivatives have no infinity minus infinity."""
@@ -264,3 +265,6 @@ def _batch_roofs(heights: AbstractLandscape, p: Float[Array, "n k"], h: Float[Ar
 def _try(heights: AbstractLandscape, p: Point) -> tuple[Point, Float[Array, ""]]:
     point = heights.project(p)
     return point, heights.height(point)
+
+
+keep_all(globals())

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from measureflow.annotations import Numbers
 from measureflow.flows import Trajectory
 from measureflow.measures import AbstractMeasure, Particles
+from measureflow.precision import keep_all
 from measureflow.training.families import AbstractFamily
 from measureflow.training.risk import AbstractRisk
 
@@ -88,3 +89,6 @@ def confinement(path: Trajectory[Particles]) -> Float[Array, " k"]:
     """The largest norm of a particle by frame; a bounded one makes the orbit precompact."""
     points: Array = path.measures.points
     return jnp.linalg.norm(points, axis=-1).max(-1)
+
+
+keep_all(globals())

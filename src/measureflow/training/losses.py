@@ -12,6 +12,7 @@ from scipy.special import xlogy
 
 from measureflow import checks
 from measureflow.annotations import Numbers
+from measureflow.precision import keep_all
 
 
 class AbstractLoss(eqx.Module):
@@ -246,3 +247,6 @@ def _below(labels: Array, outputs: int) -> None:
                 f"`labels` must lie between 0 and {outputs - 1}, one below the number of outputs; got "
                 f"{low if low < 0 else high}."
             )
+
+
+keep_all(globals())

@@ -17,6 +17,7 @@ from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 from measureflow.training.certificates import gap_rows
 from measureflow.training.glossary import notes
@@ -198,3 +199,6 @@ def corrected(
         options={"ftol": 1e-15, "maxiter": 500},
     )  # fmt: skip
     return np.clip(found.x, 0.0, None)
+
+
+keep_all(globals())

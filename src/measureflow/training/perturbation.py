@@ -23,6 +23,7 @@ from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
 from measureflow.training.certificates import ridge_criterion
 from measureflow.training.dynamics import Descent, lanczos
@@ -338,3 +339,6 @@ def critical_decay(risk: AbstractRisk) -> float:
     if sum(family.factors, start=()) == tuple(family.shapes):
         return -ridge_criterion(risk, zero).value
     return -float(jnp.linalg.eigvalsh(matrix(splitting, risk, zero))[0])
+
+
+keep_all(globals())

@@ -19,7 +19,8 @@ from measureflow.annotations import RandomKey
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
-from measureflow.spaces import AbstractSpace, Ball, Product
+from measureflow.precision import keep_all
+from measureflow.spaces import AbstractSpace
 from measureflow.training.families import Theta
 from measureflow.training.landscape import AbstractLandscape, Enclosure, enclose
 from measureflow.training.risk import AbstractRisk, Ridge, parts
@@ -87,7 +88,7 @@ class Slope(eqx.Module):
     @classmethod
     def of(cls, risk: AbstractRisk, cotangents: Array, space: AbstractSpace, ridge: Ridge | None) -> "Slope":
         """That of a risk with weight decay or without; a set that is not compact is refused."""
-        if not compact(space):
+        if not space.compact:
             raise ValueError(
                 f"`space` must be compact for a best response to exist; got {type(space).__name__}. Use "
                 f"`{risk.family.noun}.balls({', '.join(f'{block}=...' for block in risk.family.shapes)})`, or "
@@ -199,6 +200,4 @@ def _search(slope: Slope, key: PRNGKeyArray, starts: int, steps: int):
     return jax.vmap(search)(first.astype(slope.cotangents.dtype))
 
 
-def compact(space: AbstractSpace) -> bool:
-    """Whether a set of particles is bounded: balls and products of them."""
-    return all(map(compact, space.spaces)) if isinstance(space, Product) else isinstance(space, Ball)
+keep_all(globals())

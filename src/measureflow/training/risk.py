@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from measureflow import checks
 from measureflow.energies import AbstractEnergy, EnergySum
 from measureflow.measures import AbstractMeasure
+from measureflow.precision import keep_all
 from measureflow.training.families import AbstractFamily, ByBlock, Theta
 from measureflow.training.landscape import AbstractLandscape
 from measureflow.training.losses import AbstractLoss
@@ -209,3 +210,6 @@ def parts(energy: AbstractEnergy) -> tuple[AbstractRisk, Ridge | None]:
         names = " + ".join(type(term).__name__ for term in terms)
         raise ValueError(f"`risk` must be a risk that is convex in the measure, or one `+ Ridge(...)`; got {names}.")
     return risks[0], ridges[0] if ridges else None
+
+
+keep_all(globals())

@@ -20,6 +20,7 @@ from measureflow.fields import AbstractField
 from measureflow.flows import AbstractSolver, Adaptive, Euler, Langevin, evolve
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
+from measureflow.precision import keep_all
 from measureflow.spaces import Euclidean
 from measureflow.training.chaos import Budget, Power, wave
 from measureflow.training.dynamics import Adam, Descent, HeavyBall, StochasticDescent, extended, marginal
@@ -281,3 +282,6 @@ def _term(name: str, settings: tuple[float, ...] | tuple[int, ...], differences:
 def _largest(differences: Float[Array, "r k 2"]) -> Float[np.ndarray, "2 r"]:
     """The largest difference over the run, for the risk and for the test function."""
     return np.abs(np.asarray(differences)).max(1).T
+
+
+keep_all(globals())

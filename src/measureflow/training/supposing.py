@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from measureflow import wording
 from measureflow.annotations import Numbers
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 from measureflow.training.bounds import KERNEL, Basin, basin, domination, feature_bounds
 from measureflow.training.certificates import OPTIMAL
 from measureflow.training.dynamics import AbstractProfile, Descent
@@ -195,3 +196,6 @@ def _supported(found: Examination) -> Assumption:
         f"least Ψ {least} against {average} on the support, {certificate.proof}; optimal within {OPTIMAL:g} of the risk"
     )
     return Assumption("support condition", "Theorem 4.3", holds, text)
+
+
+keep_all(globals())

@@ -14,6 +14,7 @@ from scipy.special import digamma, gammaln
 
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import Particles
+from measureflow.precision import keep_all
 
 
 def entropy(mu: Particles, neighbours: int = 3) -> float:
@@ -66,3 +67,6 @@ def virial(energy: AbstractEnergy, mu: Particles, inverse_temperature: float) ->
     """The ratio `beta ∫ <theta, grad Psi> dmu / D`, which is one at the fixed point."""
     slope = -GradientFlow(energy)(0.0, mu.points, mu)
     return inverse_temperature * (mu.weights @ jnp.sum(mu.points * slope, -1)) / mu.points.shape[1]
+
+
+keep_all(globals())

@@ -1,6 +1,6 @@
 """Optimal transport: distances, couplings and geodesics between measures, and how well samples estimate them."""
 
-from measureflow import annotations, precision
+from measureflow import signatures
 from measureflow.transport.distances import conditional as conditional
 from measureflow.transport.distances import sliced as sliced
 from measureflow.transport.distances import wasserstein as wasserstein
@@ -24,5 +24,4 @@ from measureflow.transport.statistics import Estimate as Estimate
 from measureflow.transport.statistics import empirical_rate as empirical_rate
 from measureflow.transport.statistics import estimate as estimate
 
-precision.keep_all(globals())
-annotations.shorten(globals())
+signatures.shorten(globals())

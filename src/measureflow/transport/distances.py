@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.annotations import RandomKey
 from measureflow.measures import AbstractMeasure, Gaussian, Particles, Sequence
-from measureflow.spaces import Euclidean, Sphere
+from measureflow.precision import keep_all
+from measureflow.spaces import Sphere
 from measureflow.transport.gaussians import gaussian_cost
 from measureflow.transport.line import circle_cost, line_cost
 from measureflow.transport.pairs import Order, comparable, cost, order, same_space, unit_mass
@@ -42,9 +43,9 @@ def _gaussian(mu: Gaussian, nu: Gaussian, p: Order) -> Float[Array, ""]:
 
 @eqx.filter_jit
 def _cost(mu: Particles, nu: Particles, p: Order) -> Float[Array, ""]:
-    if isinstance(mu.space, Euclidean) and mu.space.dim == 1:
+    if mu.space.convex and mu.space.dim == 1:
         return line_cost(mu.points[:, 0], mu.weights, nu.points[:, 0], nu.weights, p)
-    if isinstance(mu.space, Sphere) and mu.space.dim == 2:
+    if mu.space.spherical and mu.space.dim == 2:
         angles = (jnp.arctan2(m.points[:, 1], m.points[:, 0]) for m in (mu, nu))
         return circle_cost(next(angles), mu.weights, next(angles), nu.weights, p)
     return simplex_cost(mu, nu, p)
@@ -114,3 +115,6 @@ def _by_position(seq: Sequence) -> tuple[np.ndarray, np.ndarray, list[np.ndarray
 
 def _part(tokens: Particles, which: np.ndarray) -> Particles:
     return Particles(tokens.space, tokens.points[which], tokens.weights[which])
+
+
+keep_all(globals())

@@ -18,13 +18,17 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.spaces import Euclidean
+from measureflow.precision import keep_all
 from measureflow.transport.pairs import Order, comparable, costs, library
 
-SWEEPS, STEPS = 2000, 100
-"""After so many sweeps of Sinkhorn and steps of Newton a regularisation counts as too small."""
-NEAR, STRIDE = 1e-3, 3.0
-"""The misplaced mass at which Newton takes over, and the largest step of a potential in units of `eps`."""
+SWEEPS = 2000
+"""Sweeps of Sinkhorn after which a regularisation counts as too small."""
+STEPS = 100
+"""Steps of Newton after which a regularisation counts as too small."""
+NEAR = 1e-3
+"""The misplaced mass at which Newton's method takes over from the sweeps."""
+STRIDE = 3.0
+"""The largest step of a potential in one step of Newton, in units of `eps`."""
 
 
 def sinkhorn_divergence(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Number, p: Order = 2) -> Float[Array, ""]:
@@ -67,8 +71,8 @@ def entropic_map(mu: AbstractMeasure, nu: AbstractMeasure, epsilon: Number | Non
     that of the optimal map (pooladian:21).
     """
     mu, nu = comparable(mu, nu, 2)
-    if not isinstance(mu.space, Euclidean):
-        raise TypeError(f"`entropic_map` averages targets, which needs a Euclidean space; got {mu.space}.")
+    if not mu.space.convex:
+        raise TypeError(f"`entropic_map` averages targets, which needs a convex space; got {mu.space}.")
     eps = default_regularisation(mu, nu) if epsilon is None else _regularisation(epsilon, mu)
     _, g = _potentials(mu, nu, costs(mu.space, mu.points, nu.points, 2) / 2, eps)
     return EntropicMap(nu.weigh((g - jnp.sum(nu.points**2, -1) / 2) / eps), eps)
@@ -163,3 +167,6 @@ def _solve(J: Float[Array, "m m"], y: Float[Array, " m"]) -> Float[Array, " m"]:
     """The solution of `J x = y` with mean zero, since potentials are known up to a constant."""
     ridge = 1e4 * jnp.finfo(J.dtype).eps  # tokens that exchange less mass than this have a constant each
     return jnp.linalg.solve(J + 1 / len(y) + ridge * jnp.eye(len(y), dtype=J.dtype), y)
+
+
+keep_all(globals())

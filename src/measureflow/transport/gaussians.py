@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from measureflow import checks
 from measureflow.annotations import Number, Numbers
+from measureflow.precision import keep_all
 
 Matrix = Float[Array, "d d"]
 
@@ -183,3 +184,6 @@ def _shares(weights: Numbers | None, k: int, dtype) -> Float[Array, " k"]:
     checks.positive("weights", weights)
     weights = jnp.asarray(weights, dtype)
     return weights / weights.sum()
+
+
+keep_all(globals())

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from measureflow import checks
 from measureflow.annotations import Number
 from measureflow.measures.gaussian import Gaussian
+from measureflow.precision import keep_all
 from measureflow.transport.gaussians import root
 
 
@@ -57,3 +58,6 @@ def gaussian_inference(
     if checks.concrete(means) and not np.isfinite(np.asarray(means)).all():
         raise ValueError(f"`step` {float(h):g} is too long for this potential: the iterates diverge. Try half of it.")
     return Inference(jnp.concatenate([start.mean[None], means]), jnp.concatenate([start.cov[None], covs]), final)
+
+
+keep_all(globals())

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from measureflow.precision import keep_all
 from measureflow.transport.pairs import Order
 
 THIRDS = 92
@@ -63,3 +64,6 @@ def _paired(
     widths, middles = jnp.diff(cuts), (cuts[1:] + cuts[:-1]) / 2
     i, j = (jnp.minimum(jnp.searchsorted(levels, middles), len(levels) - 1) for levels in (A, B))
     return widths @ jnp.abs(x[i] - y[j]) ** p
+
+
+keep_all(globals())

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from measureflow.measures import AbstractMeasure, GaussianMixture
+from measureflow.precision import keep_all
 from measureflow.transport.gaussians import gaussian_cost
 from measureflow.transport.pairs import same_space, unit_mass
 from measureflow.transport.simplex import best
@@ -36,3 +37,6 @@ def _mixture(name: str, mu: AbstractMeasure) -> GaussianMixture:
         )
     unit_mass(name, mu)
     return mu
+
+
+keep_all(globals())

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure, Gaussian, GaussianMixture, Particles, Sequence
+from measureflow.precision import keep_all
 from measureflow.spaces import AbstractSpace
 
 Order = int | float
@@ -102,3 +103,6 @@ def cost(space: AbstractSpace, x: Float[Array, " d"], y: Float[Array, " d"], p: 
 def costs(space: AbstractSpace, xs: Float[Array, "n d"], ys: Float[Array, "m d"], p: Order) -> Float[Array, "n m"]:
     """The costs of moving every point to every other."""
     return jax.vmap(lambda x: jax.vmap(lambda y: cost(space, x, y, p))(ys))(xs)
+
+
+keep_all(globals())

@@ -16,7 +16,8 @@ from jaxtyping import Array, Float, Int
 
 from measureflow import checks
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.spaces import AbstractSpace, Ball, Euclidean, Sphere
+from measureflow.precision import keep_all
+from measureflow.spaces import AbstractSpace
 from measureflow.transport.pairs import Order, comparable, cost, costs, library
 
 
@@ -125,18 +126,17 @@ def _solve(emd: Callable, a: np.ndarray, b: np.ndarray, matrix: np.ndarray) -> n
     return np.pad(np.stack([i, j, plan[i, j]]), ((0, 0), (0, k - len(i))))
 
 
-def _between(space: AbstractSpace, x: Float[Array, "k d"], y: Float[Array, "k d"], t: float | int):
+def _between(
+    space: AbstractSpace, x: Float[Array, "k d"], y: Float[Array, "k d"], t: float | int
+) -> Float[Array, "k d"]:
     """The points `t` of the way along the shortest paths from `x` to `y`."""
-    if isinstance(space, Euclidean | Ball):
-        return (1 - t) * x + t * y
-    if not isinstance(space, Sphere):
-        raise TypeError(f"Shortest paths are known on Euclidean spaces, balls and spheres, not on {space}.")
-    angle = jax.vmap(space.distance)(x, y)
-    if checks.concrete(angle) and (far := np.asarray(angle) > np.pi - 1e-6).any():
+    found = jax.vmap(lambda x, y: space.between(x, y, t))(x, y)
+    if checks.concrete(found) and (lost := np.isnan(np.asarray(found)).any(1)).any():
         raise ValueError(
-            f"{far.sum()} branches join antipodal points, between which no shortest path is singled out; turn one of "
+            f"{lost.sum()} branches join antipodal points, between which no shortest path is singled out; turn one of "
             "the measures a little."
         )
-    heading = jax.vmap(space.tangent)(x, y)
-    length = jnp.linalg.norm(heading, axis=1)
-    return jax.vmap(space.exp)(x, (t * angle / jnp.where(length > 0, length, 1.0))[:, None] * heading)
+    return found
+
+
+keep_all(globals())

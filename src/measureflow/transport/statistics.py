@@ -18,7 +18,7 @@ from scipy.stats import t as student
 from measureflow.annotations import RandomKey
 from measureflow.measures import AbstractMeasure, Particles
 from measureflow.measures.cloud import as_key
-from measureflow.spaces import Sphere
+from measureflow.precision import keep_all
 from measureflow.transport.distances import wasserstein
 from measureflow.transport.pairs import Order, comparable, order
 
@@ -74,7 +74,7 @@ def estimate(
     n = _size(mu, nu)
     if not 0 < confidence < 1:
         raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence:g}.")
-    dim = mu.space.dim - isinstance(mu.space, Sphere) if dim is None else dim
+    dim = mu.space.intrinsic_dim if dim is None else dim
     parts = [_disjoint(mu, nu, p, share, key) for share in SHARES]
     cost = float(wasserstein(mu, nu, p)) ** p
     rates = np.asarray(empirical_rate(np.array([n // share for share in SHARES] + [n]), dim, p)) ** p
@@ -113,3 +113,6 @@ def _blocks(mu: Particles, share: int, key: PRNGKeyArray) -> list[Particles]:
     # On the host, where a slice is not a program of its own.
     mixed = np.asarray(jax.random.permutation(key, mu.points))
     return [Particles(mu.space, mixed[i * size : (i + 1) * size]) for i in range(share)]
+
+
+keep_all(globals())

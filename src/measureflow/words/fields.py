@@ -1,6 +1,7 @@
 """From a configuration to a field: heads, masks, schedules and norms around an attention variant.
 
-A schedule makes a field out of two things: `heads(turn)`, the matrices of each turn, and `together(heads)`, the field of them.
+A schedule makes a field from two functions: `heads(turn)` gives the matrices of the heads in each period, and
+`together(heads)` the field of these heads.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Numbers in files."""
+"""Arrays of numbers read from files of users: npz, npy, CSV and plain text."""
 
 import hashlib
 import warnings

@@ -15,16 +15,20 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from measureflow.measures import CircleDensity, Particles, SphereDensity
 from measureflow.measures.sphere import globe
-from measureflow.spaces import AbstractSpace, Euclidean, Sphere
+from measureflow.spaces import AbstractSpace, Sphere
 from measureflow.words.files import numbers_in
 from measureflow.words.settings import InputError, Settings
 from measureflow.words.table import load
 from measureflow.words.vocabulary import LAWS, SPACES
 
-BLOBS, SPREAD = 5, 0.2
-"""How many blobs the law `clusters` has, and the spread of the laws `clusters` and, on a sphere, `gaussian`."""
-WAVES, RIPPLE = 8, 0.5
-"""The highest degree of the law `ripples`, and a bound on how far its density is from uniform, relatively."""
+BLOBS = 5
+"""The number of blobs of the law `clusters`."""
+SPREAD = 0.2
+"""The standard deviation of a blob of the law `clusters` and, on a sphere, of the law `gaussian`."""
+WAVES = 8
+"""The highest degree of the law `ripples`."""
+RIPPLE = 0.5
+"""How far the density of the law `ripples` is from uniform at most, relatively."""
 TILT = 0.5
 """How much denser the law `tilted` is at the pole than at the equator, relatively."""
 OVERLAP = 0.5
@@ -51,7 +55,7 @@ class Uniform(AbstractLaw):
 
     def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
         """Uniform tokens."""
-        if isinstance(space, Euclidean):
+        if space.linear:
             return jax.random.uniform(key, (n, space.dim), minval=-1.0, maxval=1.0)
         return Particles.iid(space, n, key=key).points
 
@@ -67,7 +71,7 @@ class Normal(AbstractLaw):
     def points(self, space: AbstractSpace, n: int, key: PRNGKeyArray) -> Float[Array, "n d"]:
         """Normal tokens."""
         noise = jax.random.normal(key, (n, space.dim))
-        return jnp.eye(space.dim)[-1:] + SPREAD * noise if isinstance(space, Sphere) else noise
+        return jnp.eye(space.dim)[-1:] + SPREAD * noise if space.spherical else noise
 
     def height(self, xs: Float[Array, "m d"], key: PRNGKeyArray) -> Float[Array, " m"]:
         """The density of the blob."""

@@ -40,15 +40,10 @@ class Series:
     where: Callable[[Any], bool] = lambda mu: True
 
     def attributes(self) -> dict[str, Any]:
-        """What a store keeps of the declaration."""
+        """The part of the declaration that is stored beside the values."""
         facts = {"format": self.format, "counts": self.counts, "telling": self.telling, "drawn": self.drawn}
         facts |= {"rounding": self.rounding} if self.rounding else {}
         return {"label": self.label or self.name.replace("_", " ")} | facts
-
-
-def by_job(mu: Any) -> float:
-    """What stands for the function of a series whose values its job finds by itself."""
-    raise AssertionError("the job of this series finds its values")
 
 
 @dataclass(frozen=True)

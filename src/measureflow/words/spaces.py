@@ -9,7 +9,7 @@ from measureflow.words.vocabulary import SPACES
 
 def facts_of(space: AbstractSpace) -> dict[str, Any]:
     """A space as plain values: its word, its size, its numbers."""
-    if isinstance(space, Product):
+    if isinstance(space, Product):  # what is written is its class, to be made again
         return {"word": "product", "parts": [facts_of(part) for part in space.spaces]}
     word = next((name for name, word in SPACES.items() if load(word.make) is type(space)), type(space).__name__)
     brought = SPACES[word].brings if word in SPACES else {}

@@ -1,4 +1,4 @@
-"""What a card does: sums, gradients, sums below all pairs, flows and training, with PyTorch beside where it is installed.
+"""What a GPU does: sums, gradients, sums below all pairs, flows and training, with PyTorch beside where it is installed.
 
 The table is that of `docs/performance.md`. A row says the work, who does it, its size, the median of some runs in a row, what
 that makes in a second (pairs; tokens for sums below all pairs; heads for training) and the largest error, relative to the
@@ -17,8 +17,14 @@ import numpy as np
 
 from measureflow.sums import AbstractEngine, Blockwise, Dense, Fourier, Harmonics, Pallas, pallas
 
-SAMPLE, TURNS, TURN = 128, 3, 0.05
-"""Covectors whose error is looked at; turns, and the seconds of each at least."""
+SAMPLE = 128
+"""The error of a sum is measured at so many covectors."""
+
+TURNS = 3
+"""A time is the median of so many turns."""
+
+TURN = 0.05
+"""A turn takes at least so many seconds."""
 
 
 class Case(NamedTuple):

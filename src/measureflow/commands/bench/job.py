@@ -27,13 +27,21 @@ from measureflow.sums.blockwise import MOST_PAIRS
 from measureflow.sums.choice import TOLERANCE, applicable
 
 STATUS = Path("/proc/self/statm")
+"""Where Linux tells the memory of this process."""
+
 PEERS = {"torch": "torch", "pykeops": "pykeops", "FINUFFT": "jax_finufft"}
 """What has to be installed for a peer."""
 DIMS = (2, 3, 16)
 """Coordinates of the tokens of a calibration."""
 
-PAUSE, WARM, TURN = 0.1, 0.01, 0.02
-"""Seconds before a turn, until idle threads of the last one stop to spin; to wake threads for this one; and timed, at least."""
+PAUSE = 0.1
+"""Seconds before a turn, after which idle threads of the last one no longer spin."""
+
+WARM = 0.01
+"""Seconds of runs that are not timed, which wake the threads for a turn."""
+
+TURN = 0.02
+"""Seconds that a turn takes at least."""
 
 
 def compare(ns: list[int], dim: int, beta: float, dtype: str, repeats: int) -> Iterator[dict[str, Any]]:

@@ -14,9 +14,20 @@ import numpy as np
 from measureflow import training
 from measureflow.measures import Particles
 
-LENGTH, DIM, VOCABULARY, WIDTH = 32, 16, 64, 4
-"""Positions of a sequence, coordinates of a token, tokens there are, coordinates of keys and values."""
+LENGTH = 32
+"""The number of positions of a sequence."""
+
+DIM = 16
+"""The number of coordinates of a token."""
+
+VOCABULARY = 64
+"""The number of different tokens."""
+
+WIDTH = 4
+"""The number of coordinates of keys and values."""
+
 STEP = 1e-3
+"""The length of a step."""
 
 
 def _data(sequences: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,15 +21,15 @@ class Inspect(AbstractCommand):
     from_frames = False
 
     def schema(self, words: dict[str, Any]) -> type[Settings]:
-        """The settings of a look."""
+        """The settings of an inspection."""
         return Inspecting
 
     def job(self, settings: Any) -> "Job":
-        """The tokens of all windows through all layers, and what is seen at each."""
+        """The tokens of all windows through all layers, and the quantities of each layer."""
         return load("measureflow.commands.inspect.job:job_of")(settings)
 
     def rows(self, run: "Run") -> Iterator[tuple[str, str]]:
-        """What was found, each beside what it would be by chance."""
+        """Each number with its interval, beside what it would be by chance."""
         yield from load("measureflow.commands.inspect.report:rows")(run)
 
     def notes(self, run: "Run") -> "tuple[Note, ...]":

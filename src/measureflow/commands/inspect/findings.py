@@ -1,8 +1,8 @@
-"""What theorems suppose of a model, whether this one is so, and whether what they foretell is seen on this text.
+"""Theorems held against an inspected model: whether their assumptions hold for it, and whether their conclusions are seen.
 
-A theorem is about simpler things than a trained model: one head, values that are the identity, tokens on a sphere. So each
-verdict names what is supposed, says yes, no or not decidable with numbers, and beside it whether the conclusion is seen, which it
-may be where nothing proves it.
+Theorems are about simpler objects than a trained model: one head, values that are the identity, tokens on a sphere. So each
+finding names the assumption and answers yes, no or not decidable, with numbers. Beside it stands whether the conclusion is seen
+on the text, which it may be although the assumption does not hold.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from measureflow.commands.inspect.report import Inspected
+    from measureflow.commands.inspect.analysis import Inspected
 
-YES, NO, OPEN = "yes", "no", "not decidable"
+YES = "yes"
+NO = "no"
+OPEN = "not decidable"
 
 NEARLY = 0.95
 """A cosine or share from which on a matrix counts as symmetric, as the identity, or as aligned with another."""
@@ -28,7 +30,7 @@ CONSENSUS = 0.99
 
 @dataclass(frozen=True)
 class Finding:
-    """One theorem against one model: what it supposes and whether that holds, what it foretells and whether that is seen."""
+    """One theorem and one model: the assumption and whether it holds, the conclusion and whether it is seen."""
 
     name: str
     theorem: str
@@ -43,7 +45,7 @@ class Finding:
 
 
 def findings(found: "Inspected") -> list[Finding]:
-    """The verdicts on a model, as far as it was looked at."""
+    """The findings on a model, as far as its layers were inspected."""
     makers: tuple[Callable[[Inspected], Iterator[Finding]], ...] = (
         _triples, _consensus, _energy, _context, _groups, _bound, _worst, _root, _collapse,
     )  # fmt: skip

@@ -1,16 +1,17 @@
-"""A look at a model as one page of HTML: pictures and tables inside, nothing from outside, so that it opens without a network."""
+"""An inspected model as one page of HTML, with all pictures and tables inside it, so that it opens without a network."""
 
 import base64
 import html
 import io
 from typing import Any
 
-from measureflow.commands.inspect.findings import NO, OPEN, YES, Finding
-from measureflow.commands.inspect.report import NOTES, Inspected, figure, rows
+from measureflow.commands.inspect.analysis import Inspected
+from measureflow.commands.inspect.findings import NO, OPEN, YES, Finding, findings
+from measureflow.commands.inspect.report import NOTES, figure, rows
 from measureflow.runs.reader import Run
 
 COLOURS = {OPEN: "open", YES: "yes", NO: "no"}
-"""Answers, the longer ones first, and how they look."""
+"""Answers and the classes of their styles; a longer answer comes before one that it begins with."""
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; max-width: 1180px; margin: 2rem auto; padding: 0 1rem; }
@@ -25,14 +26,15 @@ summary { cursor: pointer; } small { color: #666; }
 def page(run: Run) -> str:
     """The page of a run."""
     found = Inspected(run)
+    verdicts = findings(found)
     body = [
         f"<h1>{html.escape(run.title)}</h1><p>{html.escape(run.outcome)} {_asked(run)}</p>",
         _image(figure(run)),
         "<h2>What was found</h2>",
-        _table(row for row in rows(run) if row[0] not in {one.name for one in found.findings}),
+        _table(row for row in rows(run) if row[0] not in {one.name for one in verdicts}),
         *(_note(note) for note in NOTES),
         "<h2>What theory says</h2>",
-        _verdicts(found.findings),
+        _verdicts(verdicts),
         *_more(found),
     ]
     head = f'<meta charset="utf-8"><title>{html.escape(run.title)}</title><style>{STYLE}</style>'
@@ -46,7 +48,7 @@ def _asked(run: Run) -> str:
 
 
 def _more(found: Inspected) -> list[str]:
-    from measureflow.plotting.inspecting import crowding_figure, heads_figure, slopes_figure
+    from measureflow.plotting.inspection import crowding_figure, heads_figure, slopes_figure
 
     if not len(found.layers):
         return []

@@ -1,152 +1,27 @@
-"""What a look at a pretrained transformer came to, from the folder alone: figures with intervals, beside those by chance.
+"""The table and the figure of an inspected model, from its run folder alone: numbers with intervals, beside those by chance.
 
-Intervals are of 95 percent, by bootstrap over windows of text: windows are what was drawn, and tokens of one window depend on
-each other.
+Quantities that declare a label have a row each; rows that put several together are functions here.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.stats import bootstrap
 
-from measureflow.commands.inspect.findings import Finding, findings
-from measureflow.commands.inspect.job import KINDS, depths_of, lengths_of
-from measureflow.models.continuing import arrived
-from measureflow.models.imitations import IMITATIONS
-from measureflow.models.looking import regrouped
+from measureflow.commands.inspect.analysis import CROWDED, Inspected, interval
+from measureflow.commands.inspect.findings import findings
+from measureflow.models.quantities import KINDS
+from measureflow.models.synthetic_clouds import SYNTHETIC_CLOUDS
 from measureflow.runs.reader import Run
-from measureflow.theory.context import critical_sharpness
 from measureflow.wording import Note
 
-CROWDED = 0.9
-"""A layer that is continued has brought tokens together when their mean overlap stays above this."""
-
-TALK = 1e2, 1e3
-"""Where `R^2 gamma` of trained heads is said to lie (castin:24)."""
-
-
-class Interval(NamedTuple):
-    """A mean with the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
-
-
-def interval(values: np.ndarray, seed: int = 0) -> Interval:
-    """The mean of numbers, one for each window, with its interval; that of a single one is the number itself."""
-    good = np.asarray(values, float)[np.isfinite(values)]
-    if len(good) < 2 or np.ptp(good) == 0:
-        mean = float(good.mean()) if len(good) else float("nan")
-        return Interval(mean, mean, mean)
-    rng = np.random.default_rng(seed)
-    found = bootstrap((good,), np.mean, n_resamples=1000, method="percentile", rng=rng).confidence_interval
-    return Interval(float(good.mean()), float(found.low), float(found.high))
-
-
-@dataclass(frozen=True)
-class Inspected:
-    """A run of `inspect` as numbers: arrays `(layer, ...)` by name, of the layers that were reached."""
-
-    run: Run
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.run.data[name].values.astype(float)
-
-    @cached_property
-    def depth(self) -> int:
-        """The number of layers of the model."""
-        return self.run.info["frames"] - 1
-
-    @cached_property
-    def layers(self) -> np.ndarray:
-        """The layers whose attention was looked at."""
-        return np.arange(min(self.run.frames, self.depth))
-
-    @cached_property
-    def chosen(self) -> np.ndarray:
-        """Those whose slopes were measured."""
-        return np.flatnonzero(np.isfinite(self["slope"][:, 0, 0]))
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Numbers of tokens at which slopes were measured."""
-        return lengths_of(self.run.data.sizes["place"])
-
-    @cached_property
-    def depths(self) -> np.ndarray:
-        """Depths at which a layer that is continued was looked at."""
-        return depths_of(self.depth)
-
-    @cached_property
-    def tempted(self) -> np.ndarray:
-        """`R^2 gamma` of each layer and head, `gamma = max(-l, l/8)` over the real eigenvalues of `A`."""
-        gamma = np.maximum(-self["lowest"], self["highest"] / 8)
-        return (self["radius"][:, None] ** 2 * gamma)[self.layers]
-
-    def by_kind(self, name: str, layer: int = -1) -> dict[str, Interval]:
-        """A number of tokens at a layer, for the text and by chance."""
-        return {kind: interval(row) for kind, row in zip(KINDS, self[name][layer], strict=True)}
-
-    def exponents(self, name: str) -> np.ndarray:
-        """The powers of the number of tokens with which slopes grow, `(layer, window)`; from 16 tokens on if there are enough."""
-        lengths = self.lengths
-        some = slice(1 if len(lengths) > 3 else 0, None)
-        values = np.log(self[name][self.chosen][..., some])
-        x = np.log(lengths[some]) - np.log(lengths[some]).mean()
-        return (values * x).sum(-1) / (x**2).sum()
-
-    @cached_property
-    def growth(self) -> dict[str, Interval]:
-        """The exponents of text, of tokens at fixed places, of imitations and of the worst cloud."""
-        text = {"as the text grows": "slope_growing", "at fixed places": "slope_placed"}
-        found = {word: interval(self.exponents(name).mean(0)) for word, name in text.items()}
-        imitated = self.exponents("slope_imitation").mean(0)
-        found |= {name: interval(row) for name, row in zip(IMITATIONS, imitated, strict=True)}
-        return found | {"adversarial": interval(self.exponents("slope_worst"))}
-
-    @cached_property
-    def energy_rises(self) -> np.ndarray:
-        """Whether the energy rises from layer to layer, `(layer, window)`, beyond rounding."""
-        energy = self["energy"][:, 0]
-        return np.diff(energy, axis=0) > 1e-6 * energy[:-1]
-
-    @cached_property
-    def regrouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """The parts of the pairs of tokens that joined and that parted, `(layer, window)`."""
-        labels = self["labels"].astype(int)
-        each = [regrouped(before, after) for before, after in pairwise(labels)]
-        return np.array([one.joined for one in each]), np.array([one.parted for one in each])
-
-    @cached_property
-    def sharpness(self) -> tuple[np.ndarray, np.ndarray]:
-        """`gamma = beta / log n` of each layer and head, and at each layer the one at which attention turns sharp."""
-        n = self.run.data.sizes["place"]
-        beta = np.median(self["beta"][self.layers, 0], axis=1)
-        overlap = self["overlap"][self.layers, 0].mean(1)
-        return beta / np.log(n), np.asarray(critical_sharpness(overlap))
-
-    @cached_property
-    def collapses(self) -> np.ndarray:
-        """The depth at which tokens have come together under each layer that is continued; infinite where they do not."""
-        return np.array([arrived(self.depths, row, CROWDED) for row in self["continued"][self.chosen]])
-
-    @cached_property
-    def findings(self) -> list[Finding]:
-        """What theory says, supposes and foretells, and whether that is so."""
-        return findings(self)
+PUBLISHED_RANGE = 1e2, 1e3
+"""The range in which `R^2 gamma` of trained heads was published to lie (castin:24)."""
 
 
 def figure(run: Run, figure: Any = None) -> Any:
-    """The picture of a look."""
-    from measureflow.plotting.inspecting import inspection_figure
+    """The picture of an inspected model."""
+    from measureflow.plotting.inspection import inspection_figure
 
     return inspection_figure(Inspected(run), run.title, figure=figure)
 
@@ -155,15 +30,7 @@ def rows(run: Run) -> Iterator[tuple[str, str]]:
     """The table: each figure with its interval and what it would be by chance."""
     found = Inspected(run)
     yield from _model(found)
-    for name, label in (
-        ("overlap", "overlap"),
-        ("effective_rank", "effective rank"),
-        ("groups", "groups"),
-        ("energy", "energy"),
-    ):
-        each = found.by_kind(name)
-        text = each.pop("text")
-        yield f"{label}, last layer", f"{text}; " + ", ".join(f"{kind} {one.value:.3g}" for kind, one in each.items())
+    yield from _labelled(found)
     yield from _across(found)
     if len(found.layers):
         yield from _attention(found)
@@ -171,8 +38,16 @@ def rows(run: Run) -> Iterator[tuple[str, str]]:
         yield from _slopes(found)
         yield from _continued(found)
     yield from _heads(found)
-    for finding in found.findings if run.frames > 1 else []:
+    for finding in findings(found) if run.frames > 1 else []:
         yield finding.name, str(finding)
+
+
+def _labelled(found: Inspected) -> Iterator[tuple[str, str]]:
+    """The quantities with a label: what each is for the text, and beside it for the null models, where it has them."""
+    for name, (label, form) in found.labels.items():
+        text, *chance = found.by_kind(name).items()
+        beside = ", ".join(f"{kind} {one.value:{form}}" for kind, one in chance)
+        yield f"{label}, last layer", f"{text[1]:{form}}; {beside}" if beside else f"{text[1]:{form}}"
 
 
 def _model(found: Inspected) -> Iterator[tuple[str, str]]:
@@ -226,7 +101,7 @@ def _attention(found: Inspected) -> Iterator[tuple[str, str]]:
         f"{beta}; γ = β / log n = {middle:.2g}, above its critical value in {(gamma > critical[:, None]).mean():.0%}",
     )
     low, middle, high = np.quantile(found.tempted, [0.1, 0.5, 0.9])
-    inside = ((found.tempted >= TALK[0]) & (found.tempted <= TALK[1])).mean()
+    inside = ((found.tempted >= PUBLISHED_RANGE[0]) & (found.tempted <= PUBLISHED_RANGE[1])).mean()
     chance = np.median(found["temptation_by_chance"][found.layers])
     text = f"{middle:.3g}, random weights {chance:.3g}; from {low:.3g} to {high:.3g} in 80% of heads"
     yield "R²γ", f"{text}, {inside:.0%} of heads within 10² to 10³"
@@ -260,7 +135,7 @@ def _slopes(found: Inspected) -> Iterator[tuple[str, str]]:
     growth = found.growth
     yield "growth with n", ", ".join(f"n^{growth[word].value:.2f} [{growth[word].low:.2f}, {growth[word].high:.2f}] {word}"
                                      for word in ("as the text grows", "at fixed places", "adversarial"))  # fmt: skip
-    yield "  of imitations", ", ".join(f"{name} n^{growth[name].value:.2f}" for name in IMITATIONS)
+    yield "  of imitations", ", ".join(f"{name} n^{growth[name].value:.2f}" for name in SYNTHETIC_CLOUDS)
 
 
 def _continued(found: Inspected) -> Iterator[tuple[str, str]]:

@@ -1,20 +1,21 @@
-"""The configuration of a look at a pretrained transformer, and the command for it; needs no JAX."""
+"""The settings of `measureflow inspect`; needs no JAX."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from measureflow.words.settings import Seed, Settings, file_there
 from measureflow.words.vocabulary import Positive
 
-if TYPE_CHECKING:
-    pass
-
 POSITIONAL: Any = {"positional": "MODEL"}
+"""The model is a word without an option in front."""
 
-WINDOWS, LAYERS = 16, 12
-"""Windows of a text and layers whose slopes are measured, at most, unless more are asked for."""
+WINDOWS = 16
+"""At most so many windows of a text are inspected, unless more are asked for."""
+
+LAYERS = 12
+"""At most so many layers have their slopes measured, unless more are asked for."""
 
 
 class Inspecting(Settings):

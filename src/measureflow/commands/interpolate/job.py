@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ from measureflow.networks import Interpolation, interpolate
 from measureflow.networks.interpolation import as_measures
 from measureflow.networks.routing import unit
 from measureflow.runs.job import Beside, Job, State
-from measureflow.runs.reader import Run
 from measureflow.runs.session import in_float64
 from measureflow.spaces import Sphere
 from measureflow.transport import wasserstein
@@ -138,32 +136,3 @@ def _read(file: str, project: bool) -> list[np.ndarray]:
     if not all(np.isfinite(array).all() and np.linalg.norm(array, axis=1).all() for array in found):
         raise InputError(f"`files`: {file!r} holds numbers that are not finite, or tokens that are zero.")
     return [unit(array) for array in found] if project else found
-
-
-def labels_of(run: Run) -> np.ndarray:
-    """Which measure each token belongs to; all to one in a run that was killed before it said so."""
-    tokens = run.stats.get("packed", [len(run.at(0).points)])
-    return np.repeat(np.arange(len(tokens)), tokens)
-
-
-def figure(run: Run, figure: Any = None) -> Any:
-    """Measures at the ends of stages, and below how far they are from their targets."""
-    from measureflow.plotting.interpolation import interpolation_figure
-
-    errors = [series.values for name, series in run.series.items() if name.startswith("measure_")]
-    stages = list(zip(run.stats.get("stages", []), run.stats.get("ends", []), strict=True))
-    return interpolation_figure(run, np.array(errors), labels_of(run), stages, figure=figure)
-
-
-def draw(ax: Any, run: Run, i: int) -> Any:
-    """Measures at one time, each in its colour."""
-    from measureflow.plotting.run import draw_frame
-
-    return draw_frame(ax, run, i, labels=labels_of(run))
-
-
-def movie(run: Run, file: Path) -> None:
-    """Measures in motion, each in its colour."""
-    from measureflow.plotting import movie as write
-
-    write(file, run, labels=labels_of(run))

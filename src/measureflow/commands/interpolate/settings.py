@@ -1,20 +1,18 @@
-"""The configuration of interpolation between measures, and the command for it; needs no JAX."""
+"""The settings of `measureflow interpolate`; needs no JAX."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, PositiveInt, field_validator
 
 from measureflow.words.settings import Seed, Settings, file_there
 from measureflow.words.vocabulary import Positive
 
-if TYPE_CHECKING:
-    pass
-
 FILES = (".npz", ".npy")
 """Kinds of files that hold measures."""
 
 POSITIONAL: Any = {"positional": "INPUTS TARGETS"}
+"""The files are words without an option in front."""
 
 
 class Interpolating(Settings):

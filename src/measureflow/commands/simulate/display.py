@@ -15,13 +15,12 @@ from measureflow.commands.simulate.settings import Simulation
 from measureflow.diagnostics import extent
 from measureflow.energies import AbstractEnergy, BilinearEnergy, InteractionEnergy
 from measureflow.measures import AbstractCloud, AbstractMeasure
-from measureflow.spaces import Ball, Euclidean, Sphere
 from measureflow.words.fields import Head, heads_of
 from measureflow.words.measures.base import ENERGY, Look
 from measureflow.words.measures.tokens import seen
 from measureflow.words.vocabulary import ATTENTIONS, ENERGIES
 
-MOST = 64
+MOST_COORDINATES = 64
 """Coordinates up to which different rates of growth are kept with a run; equal ones are one number."""
 SKEW = 1e8
 """Eigenvectors of a value matrix with a larger condition number do not tell its growing part."""
@@ -38,11 +37,11 @@ def look_of(config: Simulation, start: AbstractMeasure) -> Look:
 
 
 def _energy(config: Simulation, start: AbstractMeasure) -> tuple[AbstractEnergy | None, str]:
-    on_sphere = config.seen_by_directions or isinstance(start.space, Sphere)
+    on_sphere = config.seen_by_directions or start.space.spherical
     if config.energy != "none":
         return _scaled(ENERGIES.choose(config).build(config), on_sphere)
     heads = heads_of(config, start.space.dim)
-    if len(heads) > 1 or config.has("drawn") or not (on_sphere or isinstance(start.space, Ball)):
+    if len(heads) > 1 or config.has("drawn") or not (on_sphere or start.space.compact):
         return None, ""  # no energy is known that belongs to several heads, or to weights drawn apart
     energy, label = _scaled(
         InteractionEnergy(config.beta) if config.matrices is None else BilinearEnergy(heads[0].A), on_sphere
@@ -85,7 +84,7 @@ def _growth(config: Simulation, start: AbstractMeasure) -> Any:
     """The growing part of the value matrix, without which tokens stay bounded; None where nothing grows like that."""
     plain = not config.mlp and config.norm == "none" and config.schedule == "constant" and not config.layers
     chosen = config.energy != "none" or "frame" in config.model_fields_set or "averages" not in _traits(config)
-    if chosen or not plain or not isinstance(start.space, Euclidean):
+    if chosen or not plain or not start.space.linear:
         return None
     first, *others = heads_of(config, start.space.dim)
     return None if others else growing(np.asarray(first.V))
@@ -100,7 +99,7 @@ def growing(V: np.ndarray) -> Any:
         return float(V[0, 0]) if V[0, 0] > 0 else None
     rates, directions = np.linalg.eig(V)
     grow = np.real(rates) > 0
-    if len(V) > MOST or not grow.any() or np.linalg.cond(directions) > SKEW:
+    if len(V) > MOST_COORDINATES or not grow.any() or np.linalg.cond(directions) > SKEW:
         return None
     return ((directions * np.where(grow, rates, 0)) @ np.linalg.inv(directions)).real.tolist()
 

@@ -1,10 +1,8 @@
 """Oversmoothing of a graph network on a graph of one's own: rates, runs, and which residual strength keeps features."""
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -26,7 +24,6 @@ from measureflow.networks import (
 )
 from measureflow.networks.graphs import FLOOR
 from measureflow.runs.session import in_float64
-from measureflow.wording import Report
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 
@@ -38,8 +35,15 @@ NAMED = {
     "petersen": "petersen_graph",
 }
 """Graphs that come with networkx."""
-WORK, DEEPEST, KEPT = 2e9, 20_000, 4e6
-"""Products in all runs on the graph, layers at which rates are measured, and numbers kept of them."""
+
+WORK = 2e9
+"""All runs on the graph together do at most so many products; a large graph has fewer runs."""
+
+DEEPEST = 20_000
+"""Rates are measured through at most so many layers."""
+
+KEPT = 4e6
+"""At most so many numbers are kept of these layers."""
 
 
 def graph_of(name: str, *, walk: bool = False) -> Graph:
@@ -80,7 +84,7 @@ def weights_of(kind: str, features: int, sigma: float | None, matrix: str | None
 
 @dataclass(frozen=True)
 class Smoothing:
-    """What was found: a graph and its spectrum, laws and measured rates without and with residuals, and runs."""
+    """The smoothing of features on a graph: its spectrum, laws and measured rates without and with residuals, and runs."""
 
     name: str
     graph: Graph
@@ -102,102 +106,6 @@ class Smoothing:
     free: float
     alphas: np.ndarray
     over: np.ndarray
-
-    @property
-    def report(self) -> Report:
-        """The table."""
-        return Report(tuple(self._rows()))
-
-    def _rows(self) -> Iterator[tuple[str, str]]:
-        yield "graph", f"{self.name}: {self.graph.n} vertices, {self.graph.edges} edges"
-        yield "components", _components(self.graph)
-        if len(self.eigenvalues):
-            low, second = self.eigenvalues[-1], self.eigenvalues[0]
-            known = f", known within {self.error:.1g}" if self.error > 1e-7 else ""
-            yield "spectrum", f"1, then {second:.5g} down to {low:.5g}{known}"
-        for word, law, found, run in zip(self._names, self.laws, self.measured, self.runs, strict=True):
-            yield word, f"rate {law}{' of the linear network, for ReLU a guide only' if self.relu else ''}"
-            yield "", f"{found} {self._where}"
-            yield "", self._lost(law, run)
-            if dead := int(np.isnan(run[:, -1]).sum()):
-                yield "", f"in {dead} of {len(run)} runs all features became zero"
-        yield "what keeps features", self._advice()
-
-    @property
-    def _names(self) -> tuple[str, str]:
-        return "without residuals", f"residuals, α = {self.alpha:g}"
-
-    @property
-    def _where(self) -> str:
-        if self.relu:
-            return f"on {len(self.runs[0])} runs, above {FLOOR:g}, where rounding begins"
-        return f"on {self.seeds} runs of eigencoordinates through {self.deep} layers"
-
-    def _lost(self, law: Rate, run: np.ndarray) -> str:
-        """After how many layers features are lost, by runs and by the law."""
-        below = ~(run >= np.log(self.lost))  # where all features are zero, they are lost
-        gone = np.where(below.any(1), below.argmax(1), np.inf)
-        middle = float(np.median(gone))
-        seen = f"features are lost (μ < {self.lost:g}) after {middle:.0f} layers" if np.isfinite(middle) else (
-            f"features are there after {self.layers} layers (μ = {np.exp(np.nanmedian(run[:, -1])):.3g})"
-        )  # fmt: skip
-        depth = law.depth(self.lost)
-        word = "not before" if law.kind == "at least" else "about"
-        seen += f" in the median of {len(run)} runs"
-        return seen + (f"; by the rate {word} {depth:.0f}" if np.isfinite(depth) else "; by the rate they stay")
-
-    def _advice(self) -> str:
-        keeps = f"keeps μ above {self.keep:g} for {self.layers} layers (rate at least {self.wanted:.5g})"
-        most = self.alphas[-1]
-        strong = f"every α up to {most:g}" if self.enough >= most else f"α up to {self.enough:.3g}"
-        first = "by the linear network, for ReLU a guide only: " if self.relu else ""
-        first += f"{strong} {keeps}" if self.enough else f"no α above {self.alphas[0]:.1g} {keeps}"
-        if self.free:
-            return f"{first}; up to {self.free:.3g} the rate is exactly 1: nothing is lost at any depth"
-        near = "the bound" if self.laws[1].kind == "at least" else "the rate"
-        return f"{first}; {near} is 1 for no α > 0, and comes near it as α falls"
-
-    @property
-    def figure(self) -> Any:
-        """The picture."""
-        from measureflow.plotting.smoothing import SimilarityDecay, smoothing_figure
-
-        exact = self.laws[1].kind == "exact"
-        rates = [None if self.relu or law.kind != "exact" else law.value for law in self.laws]
-        return smoothing_figure(
-            [SimilarityDecay(*parts) for parts in zip(self._names, self.runs, rates, strict=True)],
-            self.alphas,
-            self.over,
-            chosen=(self.alpha, self.measured[1].value),
-            levels={
-                "without residuals": self.laws[0].value,
-                f"keeps μ at {self.keep:g} for {self.layers} layers": self.wanted,
-            },
-            lost=self.lost,
-            law=("formula" if exact else "lower bound") + (" of the linear network" if self.relu else ""),
-            floor=FLOOR if self.relu else None,
-            title=f"Oversmoothing on {self.name}",
-        )
-
-    def stored(self) -> dict[str, Any]:
-        """All numbers, as a JSON file keeps them."""
-        both = ("without_residuals", "with_residuals")
-        return {
-            "graph": {"name": self.name, "vertices": self.graph.n, "edges": self.graph.edges},
-            "components": self.graph.sizes.tolist(),
-            "eigenvalues": self.eigenvalues.tolist(),
-            "eigenvalue_error": self.error,
-            "weights": repr(self.weights),
-            "alpha": self.alpha,
-            "rates": {word: vars(law) for word, law in zip(both, self.laws, strict=True)},
-            "measured": {word: vars(found) for word, found in zip(both, self.measured, strict=True)},
-            "log_similarities": {word: run.tolist() for word, run in zip(both, self.runs, strict=True)},
-            "wanted_rate": self.wanted,
-            "strongest_alpha": self.enough,
-            "alpha_of_rate_one": self.free,
-            "rates_over_alpha": [self.alphas.tolist(), self.over.tolist()],
-            "rows": [list(row) for row in self.report.rows],
-        }
 
 
 def smoothing(
@@ -268,13 +176,3 @@ def _modes(
 ) -> np.ndarray:
     all_ = np.concatenate([[1.0], values])
     return np.stack([mode_similarities(log_modes(all_, weights, depth, alpha=alpha, key=key)) for key in keys])
-
-
-def _components(graph: Graph) -> str:
-    if graph.components == 1:
-        return "connected"
-    sizes = ", ".join(map(str, graph.sizes[:5])) + (", ..." if graph.components > 5 else "")
-    return (
-        f"{graph.components}, of {sizes} vertices: each keeps a mean of its own, so that nothing is lost across them, and "
-        "the rate is that of the slowest"
-    )

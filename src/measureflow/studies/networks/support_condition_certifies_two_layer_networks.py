@@ -72,7 +72,7 @@ def trained(loss: Square | Logistic, decay: float, size: Size, seed: int) -> Tra
     energy, space = risk + Ridge(decay), neurons.balls(output=RADIUS, weight=RADIUS)
     best = frank_wolfe(energy, space, starts=32, steps=150, key=seed)
     start = Particles(space, rng.uniform(-1.0, 1.0, size=(NEURONS, neurons.size)))
-    times = np.concatenate([[0.0], np.geomspace(2.0, size.pick(2000.0, 20000.0), size.pick(7, 16))])
+    times = np.concatenate([[0.0], np.geomspace(2.0, size.pick(2000.0, 20000.0), size.pick(4, 16))])
     # A falling rate shortens the steps with which neurons cross the kinks of ReLU back and forth.
     path = evolve(Descent(energy, InverseTime(50.0)), start, times, Heun(0.1))
     gaps, proofs = zip(*(proved_gap(risk, energy, decay, path.at(k), seed) for k in range(len(times))), strict=True)

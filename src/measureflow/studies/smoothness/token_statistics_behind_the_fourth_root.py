@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import t as student
 
-from measureflow.models.imitations import IMITATIONS, Imitation
+from measureflow.models.synthetic_clouds import SYNTHETIC_CLOUDS, SyntheticCloud
 from measureflow.plotting import Figure, label_axes, panels
 from measureflow.plotting.colours import FAINT, INK, PALETTE
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal, slope
@@ -35,7 +35,7 @@ def weights(rng: np.random.Generator, d: int, gain: float) -> tuple[np.ndarray, 
 
 
 def exponents(
-    rng: np.random.Generator, model: Imitation, gain: float, sizes: Sequence[int], d: int, draws: int
+    rng: np.random.Generator, model: SyntheticCloud, gain: float, sizes: Sequence[int], d: int, draws: int
 ) -> np.ndarray:
     """The exponents in the number of tokens of several draws of weights and tokens."""
     found = []
@@ -56,14 +56,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     rng = np.random.default_rng(seed)
     sizes, d, draws = size.pick(((32, 96, 288), 16, 8), ((32, 128, 512, 2048), 32, 6))
     found = {
-        gain: np.array([interval(exponents(rng, model, gain, sizes, d, draws)) for model in IMITATIONS.values()])
+        gain: np.array([interval(exponents(rng, model, gain, sizes, d, draws)) for model in SYNTHETIC_CLOUDS.values()])
         for gain in GAINS
     }
     fresh, sharp = (found[gain] for gain in GAINS)
     repelling = np.diag([-2.0, 0.5, 0.3])
     steep = [norm(repelling, np.eye(3), tempting(repelling, 2.0, n), "plain") for n in (32, 64, 128)]
     A, V = weights(rng, 8, 4.0)
-    tokens = IMITATIONS["independent"](rng, 32, 8)
+    tokens = SYNTHETIC_CLOUDS["independent"](rng, 32, 8)
     written = np.linalg.norm(jacobian(A, V, tokens, "plain"), 2)
     return CLAIM.judge(
         at_most("upper ends of the exponents, fresh weights, by model", 0.25, fresh[:, 2]),
@@ -94,9 +94,9 @@ def draw(found: dict[float, np.ndarray]) -> Figure:
         )
     for value, name in ((0.25, "text"), (0.5, "adversarial")):
         ax.axvline(value, color=INK if value == 0.5 else FAINT, linestyle="--", linewidth=1.2, gid="law")
-        ax.text(value + 0.005, len(IMITATIONS) - 0.1, name, fontsize=10, color=INK)
-    ax.set_yticks(np.arange(len(IMITATIONS))[::-1], list(IMITATIONS))
-    ax.set_ylim(-0.6, len(IMITATIONS) + 0.3)
+        ax.text(value + 0.005, len(SYNTHETIC_CLOUDS) - 0.1, name, fontsize=10, color=INK)
+    ax.set_yticks(np.arange(len(SYNTHETIC_CLOUDS))[::-1], list(SYNTHETIC_CLOUDS))
+    ax.set_ylim(-0.6, len(SYNTHETIC_CLOUDS) + 0.3)
     ax.set_xlim(right=0.66)
     ax.legend(frameon=False, fontsize=10, loc="upper left")
     label_axes(ax, "exponent of the Lipschitz constant in the number of tokens", "")

@@ -43,7 +43,7 @@ def flow(
     that keeps the norms.
     """
     attention = Sum(tuple(Scaled(kind(A, V), c) for kind, c in zip(KINDS, chosen, strict=True)))
-    field = attention if isinstance(space, Sphere) else Normalised(attention, PostNorm())
+    field = attention if space.spherical else Normalised(attention, PostNorm())
 
     def points_and_speed(mu) -> tuple[Array, Array]:
         v = mu.transport(lambda xs: field(0.0, xs, mu)).points

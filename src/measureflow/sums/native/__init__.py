@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from measureflow.sums import averages
 from measureflow.sums.base import FEW_PAIRS, AbstractEngine, Attended, KernelSum
@@ -151,21 +151,9 @@ class Native(AbstractEngine):
             raise TypeError(f"`Native` takes float32 or float64; got {covectors.dtype}. `Blockwise` takes any.")
         return Attended(*_attend(self.threads, self.level, covectors, sources, log_weights))
 
-    def average(
-        self,
-        covectors: Float[Array, "m d"],
-        offsets: Float[Array, " m"],
-        sources: Float[Array, "n d"],
-        log_weights: Float[Array, " n"],
-        values: Float[Array, "n e"],
-    ) -> Float[Array, "m e"]:
-        """Averages of other values, by the kernel."""
-        kernel = AverageKernel(self.threads, self.level)
-        return averages.average(covectors, offsets, sources, log_weights, values, kernel=kernel)
-
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row go through the blocks of the JAX engine."""
-        return Blockwise().rows(row, sources, *queries)
+    def averaging(self, sum: KernelSum) -> "AverageKernel":
+        """The C++ kernel, for any sum."""
+        return AverageKernel(self.threads, self.level)
 
 
 class AverageKernel(NamedTuple):
@@ -181,7 +169,7 @@ class AverageKernel(NamedTuple):
         return call(a, b, y, w, z, threads=np.int32(self.threads), level=np.int32(self.level))
 
     def exchanged(self) -> "AverageKernel":
-        """Itself: it knows nothing of either side."""
+        """The same kernel: it treats queries and sources alike."""
         return self
 
 

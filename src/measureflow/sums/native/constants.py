@@ -10,20 +10,28 @@ IN_REGISTERS = 4
 """Up to this many coordinates a tile of the kernel stays in registers."""
 SCORE_ROUNDINGS = 10.0
 """Roundings of a score that a result may carry, whatever its tolerance: no engine can give more digits."""
-SPAN_FLOAT32, SPAN_FLOAT64 = 60.0, 600.0
-"""Scores may spread over this much below their bound before exponentials vanish."""
+SPAN_FLOAT32 = 60.0
+"""Scores in float32 may spread over this much below their bound before exponentials vanish."""
+SPAN_FLOAT64 = 600.0
+"""The same in float64."""
 POWER_OF_TWO = (
     *(4.435280944610336161e-10, 7.074105626245659371e-9, 1.017819803332852766e-7, 1.321543308959462904e-6),
     *(1.52527334899608046e-5, 1.540353046251461303e-4, 1.333355814678995032e-3, 9.618129107588335083e-3),
     *(5.550410866481992148e-2, 0.240226506959101562, 0.6931471805599453305, 0.9999999999999999971),
 )
 """The polynomial of least relative error for `2^r`, `|r| <= 1/2`, from the highest degree down: 3e-18, for float64."""
-CIRCLE_LONGEST, SPHERE_LONGEST = 1e4, 256.0
-"""Covectors beyond would need more than a thousand modes, or a hundred degrees: they are summed exactly."""
-CIRCLE_PART, SPHERE_PART = 1e-5, 1e-4
-"""The part of the tolerance that a series may leave out."""
-CIRCLE_ROUNDINGS, SPHERE_ROUNDINGS = (2.0, 1.0), (4.0, 4.0)
-"""The error of a series in roundings of the total weight: for a covector of length 0, and for the root of its length."""
+CIRCLE_LONGEST = 1e4
+"""Longer covectors would need more than a thousand modes on the circle: they are summed exactly."""
+SPHERE_LONGEST = 256.0
+"""Longer covectors would need more than a hundred degrees on the sphere: they are summed exactly."""
+CIRCLE_PART = 1e-5
+"""The part of the tolerance that the series on the circle may leave out."""
+SPHERE_PART = 1e-4
+"""The part of the tolerance that the series on the sphere may leave out."""
+CIRCLE_ROUNDINGS = (2.0, 1.0)
+"""The error of the series on the circle in roundings of the total weight: for length 0, and times the root of the length."""
+SPHERE_ROUNDINGS = (4.0, 4.0)
+"""The same for the series on the sphere."""
 
 
 def header() -> str:

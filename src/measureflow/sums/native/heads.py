@@ -1,44 +1,43 @@
-"""Many attention heads on the same sequences, by the native kernel: no derivatives of their own.
+"""Many attention heads on the same sequences, by the C++ kernel."""
 
-Heads `(W_Q, W_K, W_V, W_O)` are rows of `points`. `threads` 0 uses every core, and results do not depend on it; `level` limits
-the instruction set, -1 takes the best.
-"""
+from typing import final
 
+import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
+
+from measureflow.sums.kernels import AbstractHeadKernel
+
+LARGEST = 2**13
+"""Heads have at most that many parameters, so that one for each lane fits into the cache."""
 
 
-def total(
-    points: Float[Array, "n D"],
-    weights: Float[Array, " n"],
-    tokens: Float[Array, "S T d"],
-    *,
-    key_dim: int,
-    value_dim: int,
-    threads: int = 0,
-    level: int = -1,
-) -> Float[Array, "S T d"]:
-    """What weighted causal heads add to each position together."""
-    options = {"key_dim": key_dim, "value_dim": value_dim, "threads": threads, "level": level}
-    return _call("measureflow_heads", tokens, (points, weights, tokens), options)
+@final
+class NativeHeadKernel(AbstractHeadKernel):
+    """The C++ kernel for heads with matrices of given widths.
 
+    `threads` 0 uses every core, and results do not depend on it; `level` limits the instruction set, -1 takes the best.
+    """
 
-def gradient(
-    points: Float[Array, "n D"],
-    tokens: Float[Array, "S T d"],
-    cotangents: Float[Array, "S T d"],
-    *,
-    key_dim: int,
-    value_dim: int,
-    threads: int = 0,
-    level: int = -1,
-) -> Float[Array, "n D"]:
-    """The gradient, for each head, of what it computes paired with cotangents."""
-    options = {"key_dim": key_dim, "value_dim": value_dim, "threads": threads, "level": level}
-    return _call("measureflow_heads_gradient", points, (points, tokens, cotangents), options)
+    key_dim: int = eqx.field(static=True)
+    value_dim: int = eqx.field(static=True)
+    threads: int = eqx.field(static=True, default=0)
+    level: int = eqx.field(static=True, default=-1)
 
+    def suits(self, points: Array) -> bool:
+        """Whether the kernel takes such heads."""
+        return points.dtype in (np.float32, np.float64) and points.shape[1] <= LARGEST
 
-def _call(name: str, like: Array, arguments: tuple[Array, ...], options: dict[str, int]) -> Array:
-    call = jax.ffi.ffi_call(name, jax.ShapeDtypeStruct(like.shape, like.dtype), vmap_method="sequential")
-    return call(*arguments, **{key: np.int32(value) for key, value in options.items()})
+    def total(self, points: Array, weights: Array, tokens: Array) -> Array:
+        """What weighted heads add to each position together."""
+        return self._call("measureflow_heads", tokens, points, weights, tokens)
+
+    def gradient(self, points: Array, tokens: Array, cotangents: Array) -> Array:
+        """The gradient of every head."""
+        return self._call("measureflow_heads_gradient", points, points, tokens, cotangents)
+
+    def _call(self, name: str, like: Array, *arguments: Array) -> Array:
+        call = jax.ffi.ffi_call(name, jax.ShapeDtypeStruct(like.shape, like.dtype), vmap_method="sequential")
+        names = ("key_dim", "value_dim", "threads", "level")
+        return call(*arguments, **{name: np.int32(getattr(self, name)) for name in names})

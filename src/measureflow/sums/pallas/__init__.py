@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from measureflow.sums import averages
 from measureflow.sums.base import AbstractEngine, Attended, KernelSum
@@ -21,7 +21,7 @@ from measureflow.sums.pallas import lanes, products, slopes
 from measureflow.sums.registry import register
 from measureflow.sums.tangent import FEW_COORDINATES, second_moment, symmetric
 
-MOST = {"float32": 128, "float64": FEW_COORDINATES}
+MOST_COORDINATES = {"float32": 128, "float64": FEW_COORDINATES}
 """Coordinates that each precision can have; more do not fit the memory of a tile."""
 KNOWN_SECOND = 4
 """Up to this many coordinates second moments are summed along with the means that are to be differentiated."""
@@ -59,7 +59,7 @@ class Pallas(AbstractEngine):
     @classmethod
     def serving(cls, sum: KernelSum) -> "Pallas | None":
         """Sums of as many coordinates as a tile has room for."""
-        return cls() if sum.d <= MOST.get(sum.dtype, 0) else None
+        return cls() if sum.d <= MOST_COORDINATES.get(sum.dtype, 0) else None
 
     def __check_init__(self):
         if not (self.interpret or available()):
@@ -73,28 +73,15 @@ class Pallas(AbstractEngine):
     ) -> Attended:
         """The log mass and tilted mean, by the kernel that applies."""
         d, dtype = covectors.shape[1], covectors.dtype.name
-        if d > MOST.get(dtype, 0):
+        if d > MOST_COORDINATES.get(dtype, 0):
             return Blockwise().attend(covectors, sources, log_weights)
         way = slopes.Way(self.interpret, None if d <= FEW_COORDINATES else self.tolerance)
         return Attended(*_attend(way, covectors, sources, log_weights))
 
-    def average(
-        self,
-        covectors: Float[Array, "m d"],
-        offsets: Float[Array, " m"],
-        sources: Float[Array, "n d"],
-        log_weights: Float[Array, " n"],
-        values: Float[Array, "n e"],
-    ) -> Float[Array, "m e"]:
-        """Averages of other values, by lanes for few coordinates."""
-        arrays = covectors, offsets, sources, log_weights, values
-        if covectors.shape[1] > FEW_COORDINATES or covectors.dtype.name not in MOST:
-            return super().average(*arrays)
-        return averages.average(*arrays, kernel=slopes.AverageKernel(self.interpret))
-
-    def rows(self, row, sources: int, *queries: PyTree[Array]) -> PyTree[Array]:
-        """Other functions of a row go through the blocks of the JAX engine."""
-        return Blockwise().rows(row, sources, *queries)
+    def averaging(self, sum: KernelSum) -> slopes.AverageKernel | None:
+        """The lanes, for few coordinates."""
+        few = sum.d <= FEW_COORDINATES and sum.dtype in MOST_COORDINATES
+        return slopes.AverageKernel(self.interpret) if few else None
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -6,21 +6,23 @@ together. A program is one warp of heads and a strip of positions, whose queries
 a strip that looks at its past needs no mask but on the diagonal.
 
 What lies between the programs is kept in memory: queries, keys and values of every head and position, and in the gradient what
-each query has seen (`Seen`). Scores are computed again wherever they are needed, and never kept. Derivatives of these functions
-are not known here.
+each query has seen (`Seen`). Scores are computed again wherever they are needed, and never kept.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from measureflow.sums.kernels import AbstractHeadKernel
 from measureflow.sums.pallas.card import LOG2E, compiled, fma, power_of_two, up, vanishing
 
 LANES = 32
+"""Heads of a warp."""
 REGISTERS = 256
 """Bytes that a lane has for the queries, or keys and values, of a strip."""
 WIDEST = 16
@@ -29,54 +31,42 @@ AT_ONCE = 2**27
 """Numbers that are kept between programs; more sequences go one block after the other."""
 
 
-def suits(dtype: Any, key_dim: int, value_dim: int) -> bool:
-    """Whether the kernels do such heads."""
-    return np.dtype(dtype).name in ("float32", "float64") and max(key_dim, value_dim) <= WIDEST
+@final
+class PallasHeadKernel(AbstractHeadKernel):
+    """The kernels of a card for heads with matrices of given widths; `interpret` runs them step by step, for tests."""
 
+    key_dim: int = eqx.field(static=True)
+    value_dim: int = eqx.field(static=True)
+    interpret: bool = eqx.field(static=True, default=False)
 
-def total(
-    points: Float[Array, "n D"],
-    weights: Float[Array, " n"],
-    tokens: Float[Array, "S T d"],
-    *,
-    key_dim: int,
-    value_dim: int,
-    interpret: bool = False,
-) -> Float[Array, "S T d"]:
-    """What weighted causal heads add to each position together."""
-    crowd = Crowd.of(points, tokens, key_dim, value_dim, interpret)
-    theta, shares = crowd.lanes(points), crowd.lanes(weights[:, None])
+    def suits(self, points: Array) -> bool:
+        """Whether the kernels take such heads."""
+        return points.dtype.name in ("float32", "float64") and max(self.key_dim, self.value_dim) <= WIDEST
 
-    def some(x):
-        query, key, value = _looks(crowd, theta, x)
-        return _added(crowd, theta, shares, query, key, value)
+    def total(self, points: Array, weights: Array, tokens: Array) -> Array:
+        """What weighted heads add to each position together."""
+        crowd = Crowd.of(self, points, tokens)
+        theta, shares = crowd.lanes(points), crowd.lanes(weights[:, None])
 
-    done = jax.lax.map(some, crowd.blocks(tokens))
-    return done.reshape(-1, crowd.whole, crowd.d)[: tokens.shape[0], : tokens.shape[1]]
+        def some(x):
+            return _added(crowd, theta, shares, *_looks(crowd, theta, x))
 
+        done = jax.lax.map(some, crowd.blocks(tokens))
+        return done.reshape(-1, crowd.whole, crowd.d)[: tokens.shape[0], : tokens.shape[1]]
 
-def gradient(
-    points: Float[Array, "n D"],
-    tokens: Float[Array, "S T d"],
-    cotangents: Float[Array, "S T d"],
-    *,
-    key_dim: int,
-    value_dim: int,
-    interpret: bool = False,
-) -> Float[Array, "n D"]:
-    """The gradient, for each head, of what it computes paired with cotangents."""
-    crowd = Crowd.of(points, tokens, key_dim, value_dim, interpret)
-    theta = crowd.lanes(points)
+    def gradient(self, points: Array, tokens: Array, cotangents: Array) -> Array:
+        """The gradient of every head."""
+        crowd = Crowd.of(self, points, tokens)
+        theta = crowd.lanes(points)
 
-    def add(total, block):
-        x, c = block
-        query, key, value, slope = _looks(crowd, theta, x, c)
-        seen = _seen(crowd, query, key, value, slope)
-        keys, values = _seen_back(crowd, query, key, value, slope, seen)
-        return total + _collected(crowd, x, c, seen.query_slope, keys, values, seen.mixed), None
+        def add(total, block):
+            query, key, value, slope = _looks(crowd, theta, *block)
+            seen = _seen(crowd, query, key, value, slope)
+            keys, values = _seen_back(crowd, query, key, value, slope, seen)
+            return total + _collected(crowd, *block, seen.query_slope, keys, values, seen.mixed), None
 
-    done, _ = jax.lax.scan(add, jnp.zeros_like(theta), (crowd.blocks(tokens), crowd.blocks(cotangents)))
-    return done.mT.reshape(-1, points.shape[1])[: len(points)]
+        done, _ = jax.lax.scan(add, jnp.zeros_like(theta), (crowd.blocks(tokens), crowd.blocks(cotangents)))
+        return done.mT.reshape(-1, points.shape[1])[: len(points)]
 
 
 class Matrix(NamedTuple):
@@ -109,13 +99,13 @@ class Crowd(NamedTuple):
     interpret: bool
 
     @classmethod
-    def of(cls, points: Array, tokens: Array, k: int, v: int, interpret: bool) -> "Crowd":
+    def of(cls, kernel: PallasHeadKernel, points: Array, tokens: Array) -> "Crowd":
         """The crowd of some heads on some sequences."""
-        strip = 4
+        k, v, strip = kernel.key_dim, kernel.value_dim, 4
         while strip > 1 and strip * (k + v) * points.dtype.itemsize > REGISTERS:
             strip //= 2
         whole, d = up(tokens.shape[1], strip), tokens.shape[2]
-        return cls(-(-len(points) // LANES), whole, d, k, v, strip, points.dtype, interpret)
+        return cls(-(-len(points) // LANES), whole, d, k, v, strip, points.dtype, kernel.interpret)
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:

@@ -63,8 +63,12 @@ SECOND = {"float32": Tile(16, 4), "float64": Tile(8, 1)}
 SLOPES = {"float32": Tile(16, 4), "float64": Tile(8, 2)}
 AVERAGE = {"float32": Tile(16, 2), "float64": Tile(4, 4)}
 """The fastest on an H200 among some: sums, with second moments, with slopes, and of other values."""
-REGISTERS, PROGRAMS, WARPS = 1024, 1024, 4
-"""Bytes of registers that a lane has for its queries and their sums; programs that fill a card, and warps where they do not."""
+REGISTERS = 1024
+"""Bytes of registers that a lane has for its queries and their sums."""
+PROGRAMS = 1024
+"""Programs that fill a card."""
+WARPS = 4
+"""Warps of a program where there are too few programs to fill the card."""
 COLUMNS = 12
 """Values that a program sums at once."""
 

@@ -20,6 +20,7 @@ from measureflow.sums.devices import Devices
 from measureflow.sums.pallas.card import compiled, filled, fma, up
 
 LANES = 32
+"""Lanes of a warp."""
 AT_ONCE = 2**26
 """Numbers that tables of factors and moments may have; more tokens go one block after the other."""
 GROUP = 4
@@ -46,6 +47,33 @@ class Walk(NamedTuple):
     count: Callable
 
 
+class Ascent(NamedTuple):
+    """A walk that is compiled for degrees up to `top`; `interpret` runs its kernels step by step, for tests."""
+
+    walk: Walk
+    top: int
+    interpret: bool = False
+
+    @property
+    def tile(self) -> int:
+        """Tokens of a program."""
+        return LANES * self.walk.tokens
+
+    @property
+    def table(self) -> tuple[int, ...]:
+        """The shape of all moments."""
+        return self.walk.table(self.top)
+
+    def block(self, n: int, lengths: bool) -> int:
+        """Tokens that are done at once, in whole tiles."""
+        each = int(np.prod(self.table)) * 2 * GROUP / self.tile + (self.top + 1 if lengths else 0)
+        return min(up(n, self.tile), max(self.tile, int(AT_ONCE / each) // self.tile * self.tile))
+
+    def fma(self, x: Array, y: Array, z: Array) -> Array:
+        """The number `x y + z` with one rounding."""
+        return fma(self.interpret, x, y, z)
+
+
 class Side(NamedTuple):
     """Unit vectors, with their lengths where these are covectors."""
 
@@ -53,24 +81,11 @@ class Side(NamedTuple):
     lengths: Array | None
 
 
-def sums(
-    interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, sources: Side, u: Array, devices: Devices
-) -> Array:
+def sums(ascent: Ascent, degree: Array, queries: Side, sources: Side, u: Array, devices: Devices) -> Array:
     """The sums `sum_j u_j k(x_i, y_j)` over all degrees up to `degree <= top` and the sources of all devices."""
-    shares = jnp.asarray(walk.shares(top), u.dtype)
-    seen = devices.total(moments(interpret, walk, top, degree, sources, u)) * shares.reshape(*shares.shape, 1, 1)
-    return values(interpret, walk, top, degree, queries, seen)
-
-
-def _tile(walk: Walk) -> int:
-    return LANES * walk.tokens
-
-
-def _block(walk: Walk, top: int, n: int, lengths: bool) -> int:
-    """Tokens that are done at once, in whole tiles."""
-    tile = _tile(walk)
-    each = int(np.prod(walk.table(top))) * 2 * GROUP / tile + (top + 1 if lengths else 0)
-    return min(up(n, tile), max(tile, int(AT_ONCE / each) // tile * tile))
+    shares = jnp.asarray(ascent.walk.shares(ascent.top), u.dtype)
+    seen = devices.total(moments(ascent, degree, sources, u)) * shares.reshape(*shares.shape, 1, 1)
+    return values(ascent, degree, queries, seen)
 
 
 def _cut(x: Array, block: int) -> Array:
@@ -79,12 +94,12 @@ def _cut(x: Array, block: int) -> Array:
     return jnp.moveaxis(cut, -2, 0)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def factors(interpret: bool, walk: Walk, top: int, degree: Array, r: Array) -> Array:
+@functools.partial(jax.jit, static_argnums=0)
+def factors(ascent: Ascent, degree: Array, r: Array) -> Array:
     """The factors of degrees up to `degree` for each length, scaled so that they add up to one; what is above is undefined."""
     from jax.experimental import pallas as pl
 
-    tile = _tile(walk)
+    walk, tile = ascent.walk, ascent.tile
 
     def kernel(degree_ref, r_ref, out_ref):
         r, high = r_ref[...], degree_ref[0]
@@ -115,50 +130,50 @@ def factors(interpret: bool, walk: Walk, top: int, degree: Array, r: Array) -> A
         kernel,
         grid=(len(r) // tile,),
         in_specs=[pl.BlockSpec((1,), lambda i: (0,)), pl.BlockSpec((tile,), lambda i: (i,))],
-        out_specs=pl.BlockSpec((top + 1, tile), lambda i: (0, i)),
-        out_shape=jax.ShapeDtypeStruct((top + 1, len(r)), r.dtype),
-        **compiled(interpret, warps=1),
+        out_specs=pl.BlockSpec((ascent.top + 1, tile), lambda i: (0, i)),
+        out_shape=jax.ShapeDtypeStruct((ascent.top + 1, len(r)), r.dtype),
+        **compiled(ascent.interpret, warps=1),
     )(degree.reshape(1), r)
 
 
-def moments(interpret: bool, walk: Walk, top: int, degree: Array, sources: Side, u: Array) -> Array:
+def moments(ascent: Ascent, degree: Array, sources: Side, u: Array) -> Array:
     """The sums over all points of each function times each column of `u`: an array `(*table, 2, columns)`."""
     points, r = sources
-    block = _block(walk, top, len(points), r is not None)
+    block = ascent.block(len(points), r is not None)
     lengths = None if r is None else _cut(r, block)
 
     def add(total, part):
         points, u, r = part
-        known = None if r is None else factors(interpret, walk, top, degree, r)
-        return total + _moments(interpret, walk, top, degree, points, u, known), None
+        known = None if r is None else factors(ascent, degree, r)
+        return total + _moments(ascent, degree, points, u, known), None
 
-    start = jnp.zeros((*walk.table(top), 2, u.shape[1]), u.dtype)
+    start = jnp.zeros((*ascent.table, 2, u.shape[1]), u.dtype)
     return jax.lax.scan(add, start, (_cut(points.T, block), _cut(u.T, block).mT, lengths))[0]
 
 
-def values(interpret: bool, walk: Walk, top: int, degree: Array, queries: Side, seen: Array) -> Array:
+def values(ascent: Ascent, degree: Array, queries: Side, seen: Array) -> Array:
     """The sums over all functions at each point, times their moments and the factors of their degree."""
     points, r = queries
-    n, block = len(points), _block(walk, top, len(points), r is not None)
+    n, block = len(points), ascent.block(len(points), r is not None)
 
     def some(part):
         points, r = part
-        known = None if r is None else factors(interpret, walk, top, degree, r)
-        return _values(interpret, walk, top, degree, points, known, seen)
+        known = None if r is None else factors(ascent, degree, r)
+        return _values(ascent, degree, points, known, seen)
 
     out = jax.lax.map(some, (_cut(points.T, block), None if r is None else _cut(r, block)))
     return out.reshape(-1, seen.shape[-1])[:n]
 
 
-def _inputs(pl, walk: Walk, top: int, degree: Array, points: Array, known: Array | None):
+def _inputs(pl, ascent: Ascent, degree: Array, points: Array, known: Array | None):
     """What both kernels read: the degree, constants, points and perhaps factors, and in which blocks."""
-    tile, constants = _tile(walk), jnp.asarray(walk.constants(top), points.dtype)
+    tile, constants = ascent.tile, jnp.asarray(ascent.walk.constants(ascent.top), points.dtype)
     arrays = [degree.reshape(1), constants, points, *([] if known is None else [known])]
     specs = [
         pl.BlockSpec((1,), lambda i: (0,)),
         pl.BlockSpec(constants.shape, lambda i: (0,) * constants.ndim),
         pl.BlockSpec((len(points), tile), lambda i: (0, i)),
-        pl.BlockSpec((top + 1, tile), lambda i: (0, i)),
+        pl.BlockSpec((ascent.top + 1, tile), lambda i: (0, i)),
     ]
     return arrays, specs[: len(arrays)]
 
@@ -171,24 +186,24 @@ def _by_groups(call: Callable[[Array], Array], columns: Array) -> Array:
     return jnp.concatenate([call(whole[..., k : k + size]) for k in range(0, whole.shape[-1], size)], -1)[..., :count]
 
 
-def _moments(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, u: Array, known: Array | None):
-    whole = _by_groups(lambda u: _moments_of(interpret, walk, top, degree, points, u, known), u)
-    places = np.indices(walk.table(top), np.int32)
+def _moments(ascent: Ascent, degree: Array, points: Array, u: Array, known: Array | None):
+    whole = _by_groups(lambda u: _moments_of(ascent, degree, points, u, known), u)
+    places = np.indices(ascent.table, np.int32)
     written = (jnp.asarray(places[0]) <= degree) & jnp.asarray((places <= places[0]).all(0))
     return jnp.where(written[None, ..., None, None], whole, 0.0).sum(0)
 
 
-def _values(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, known: Array | None, seen: Array):
-    return _by_groups(lambda seen: _values_of(interpret, walk, top, degree, points, known, seen), seen)
+def _values(ascent: Ascent, degree: Array, points: Array, known: Array | None, seen: Array):
+    return _by_groups(lambda seen: _values_of(ascent, degree, points, known, seen), seen)
 
 
 # Jitted, so that the groups of all sums of a program are compiled once.
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _moments_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, u: Array, known: Array | None):
+@functools.partial(jax.jit, static_argnums=0)
+def _moments_of(ascent: Ascent, degree: Array, points: Array, u: Array, known: Array | None):
     from jax.experimental import pallas as pl
 
-    tile, table, c = _tile(walk), walk.table(top), u.shape[1]
-    inputs, specs = _inputs(pl, walk, top, degree, points, known)
+    tile, table, c = ascent.tile, ascent.table, u.shape[1]
+    inputs, specs = _inputs(pl, ascent, degree, points, known)
     programs = points.shape[1] // tile
 
     def kernel(degree_ref, constants, points_ref, *refs):
@@ -204,7 +219,7 @@ def _moments_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Ar
             return state
 
         here = [points_ref[i] for i in range(len(points))]
-        walk.up(functools.partial(fma, interpret), degree_ref[0], constants, here, visit, ())
+        ascent.walk.up(ascent.fma, degree_ref[0], constants, here, visit, ())
 
     return pl.pallas_call(
         kernel,
@@ -212,16 +227,16 @@ def _moments_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Ar
         in_specs=[*specs, pl.BlockSpec((c, tile), lambda i: (0, i))],
         out_specs=pl.BlockSpec((None, *table, 2, c), lambda i: (i, *(0,) * (len(table) + 2))),
         out_shape=jax.ShapeDtypeStruct((programs, *table, 2, c), points.dtype),
-        **compiled(interpret, warps=1),
+        **compiled(ascent.interpret, warps=1),
     )(*inputs, u.T)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Array, known: Array | None, seen: Array):
+@functools.partial(jax.jit, static_argnums=0)
+def _values_of(ascent: Ascent, degree: Array, points: Array, known: Array | None, seen: Array):
     from jax.experimental import pallas as pl
 
-    tile, n, c = _tile(walk), points.shape[1], seen.shape[-1]
-    inputs, specs = _inputs(pl, walk, top, degree, points, known)
+    tile, n, c = ascent.tile, points.shape[1], seen.shape[-1]
+    inputs, specs = _inputs(pl, ascent, degree, points, known)
 
     def kernel(degree_ref, constants, points_ref, *refs):
         seen_ref, out_ref = refs[-2:]
@@ -230,12 +245,12 @@ def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Arr
             if known is not None:
                 f, g = f * refs[0][k], g * refs[0][k]
             for i, part in enumerate((f, g)):
-                state = tuple(fma(interpret, part, seen_ref[(*index, i, j)], x) for j, x in enumerate(state))
+                state = tuple(ascent.fma(part, seen_ref[(*index, i, j)], x) for j, x in enumerate(state))
             return state
 
         here = [points_ref[i] for i in range(len(points))]
         zero = jnp.zeros_like(here[0])
-        totals = walk.up(functools.partial(fma, interpret), degree_ref[0], constants, here, visit, (zero,) * c)
+        totals = ascent.walk.up(ascent.fma, degree_ref[0], constants, here, visit, (zero,) * c)
         for j, total in enumerate(totals):
             out_ref[j] = total
 
@@ -245,5 +260,5 @@ def _values_of(interpret: bool, walk: Walk, top: int, degree: Array, points: Arr
         in_specs=[*specs, pl.BlockSpec(seen.shape, lambda i: (0,) * seen.ndim)],
         out_specs=pl.BlockSpec((c, tile), lambda i: (0, i)),
         out_shape=jax.ShapeDtypeStruct((c, n), points.dtype),
-        **compiled(interpret, warps=1),
+        **compiled(ascent.interpret, warps=1),
     )(*inputs, seen).T

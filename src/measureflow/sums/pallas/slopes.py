@@ -60,7 +60,7 @@ class AverageKernel(NamedTuple):
         return lanes.average(self.interpret, a, b, y, w, z)
 
     def exchanged(self) -> "AverageKernel":
-        """Itself: it knows nothing of either side."""
+        """The same kernel: it treats queries and sources alike."""
         return self
 
 

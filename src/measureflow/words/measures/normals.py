@@ -49,7 +49,8 @@ class AbstractNormal(AbstractMeasureWord):
 
     def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
         """Ellipses of a frame, or its density on the line; in many dimensions in the plane where the last frame is widest."""
-        from measureflow.plotting.gaussian import draw_gaussian, widest_plane
+        from measureflow.plotting import draw_gaussian
+        from measureflow.plotting.gaussian import widest_plane
 
         last = run.at(-1)
         return draw_gaussian(ax, run.at(i), widest_plane(last) if last.space.dim > 2 else None)

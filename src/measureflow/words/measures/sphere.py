@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from measureflow.words.settings import Settings
 
 
-LEAST, SQUARES, CUBES = 6e7, 2e4, 10.0
-"""Numbers held at once: runs of degree 64 and 128 took 1.2 and 3.1 GB."""
+LEAST = 6e7
+"""Numbers that a run holds at once whatever its degree; with those below, runs of degree 64 and 128 took 1.2 and 3.1 GB."""
+SQUARES = 2e4
+"""Further numbers for each square of the degree: frames and stages."""
+CUBES = 10.0
+"""Further numbers for each cube of the degree: tables of harmonics in every program."""
 FINEST = 64
 """The degree up to which a density is followed under noise."""
 

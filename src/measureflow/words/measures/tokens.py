@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def met() -> "Series":
     """The share of pairs that have met, as a series."""
-    from measureflow.diagnostics import met as share
+    from measureflow.diagnostics import share_of_met_pairs
     from measureflow.words.series import Series
 
-    return Series("met", share, "pairs that have met", ".4g", where=_is_cloud)
+    return Series("met", share_of_met_pairs, "pairs that have met", ".4g", where=_is_cloud)
 
 
 def overlap() -> "Series":
@@ -73,11 +73,10 @@ class AbstractTokens(AbstractMeasureWord):
         from equinox import Partial
 
         from measureflow.diagnostics import labels, order_parameter
-        from measureflow.spaces import Euclidean
         from measureflow.words.series import Series
 
         def grows(mu: "AbstractCloud") -> bool:
-            return isinstance(mu.space, Euclidean) and not look.directions
+            return mu.space.linear and not look.directions
 
         def count(mu: "AbstractCloud", t: float) -> int:
             return int(labels(seen(mu, look, t), look.tolerance, size=look.extent).max()) + 1
