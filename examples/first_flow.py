@@ -19,7 +19,7 @@ print("the number of clusters changes at", [change.before for change in mf.diagn
 
 title = "64 tokens on S², softmax attention, β = 1"
 curves = {
-    "energy": mf.plotting.Along(energy, "interaction energy E"),
-    "clusters": mf.plotting.Along(counts, "number of clusters", counts=True),
+    "energy": mf.plotting.TimeSeries(energy, "interaction energy E"),
+    "clusters": mf.plotting.TimeSeries(counts, "number of clusters", counts=True),
 }
 mf.plotting.run_figure(mf.plotting.Record(path, curves, title), labels=labels).savefig("first_flow.png")

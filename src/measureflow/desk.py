@@ -30,12 +30,49 @@ class OnDesk:
 
     __slots__ = ()
 
-    def plot(self, **options: Any) -> Any:
-        """The picture, a matplotlib figure that a notebook shows.
+    def plot(
+        self,
+        *,
+        energy: Any = None,
+        series: Any = None,
+        title: str = "",
+        figure: Any = None,
+        ax: Any = None,
+        show: str | None = None,
+        frame: int | None = None,
+        time: float | None = None,
+    ) -> Any:
+        """Draw the whole picture on a figure of matplotlib, or one panel on axes, and return what was drawn on.
 
-        `energy` adds its curve, `series` those of other functions of a measure by their label, `title` replaces the title.
+        The whole picture has some frames and all curves over time. It is drawn into `figure`, a figure (of pyplot or not) or
+        a subfigure; without one, into a new figure, which a notebook shows. `energy` adds the curve of an energy, `series`
+        curves by their label (functions of a measure, or their values at the frames), and `title` replaces the title.
+
+        One panel is drawn on `ax`: the measure of the last frame, or that of another one given by its index `frame` or its
+        `time`, in the colours of the whole picture; or, with `show`, the curve of that name or label over time.
+
+        >>> mu = mf.Particles.iid(mf.Sphere(3), 32, key=0)
+        >>> path = mf.evolve(mf.SoftmaxAttention.isotropic(3, beta=4.0), mu, [0.0, 1.0, 2.0])
+        >>> left, middle, right = mf.plotting.Figure(figsize=(12, 4)).subplots(1, 3)
+        >>> path.plot(ax=left, time=1.0).get_title()
+        't = 1'
+        >>> path.plot(ax=middle, show="clusters").get_ylabel()
+        'number of clusters'
+        >>> path.plot(ax=right, show="energy", energy=mf.InteractionEnergy(4.0)).get_ylabel()
+        'interaction energy E'
         """
-        return call("figure", self, **options)
+        return call(
+            "plot",
+            self,
+            energy=energy,
+            series=series,
+            title=title,
+            figure=figure,
+            ax=ax,
+            show=show,
+            frame=frame,
+            time=time,
+        )
 
     def movie(self, file: Any, **options: Any) -> Any:
         """Write the motion as a moving picture, `.gif` or `.mp4`, and return where."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from measureflow.plotting import Along
+from measureflow.plotting import TimeSeries
 
 
 @dataclass
@@ -40,9 +40,9 @@ def recorded():
     def make(times, points, space, *, title="", energy=None, clusters=None):
         series = {}
         if energy is not None:
-            series["energy"] = Along(np.asarray(energy), "interaction energy E")
+            series["energy"] = TimeSeries(np.asarray(energy), "interaction energy E")
         if clusters is not None:
-            series["clusters"] = Along(np.asarray(clusters), "number of clusters", counts=True)
+            series["clusters"] = TimeSeries(np.asarray(clusters), "number of clusters", counts=True)
         return Arrays(times, points, space, series, title)
 
     return make

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from measureflow.plotting import draw_cone, draw_disc, draw_ellipses
-from measureflow.plotting.gaussian import _project
+from measureflow.plotting import draw_cone, draw_ellipses
+from measureflow.plotting.colours import PALETTE
+from measureflow.plotting.gaussian import draw_disc
 
 rng = np.random.default_rng(0)
 ROOTS = rng.normal(size=(4, 30, 2, 2))
@@ -40,16 +42,15 @@ def test_an_ellipse_is_the_image_of_the_circle_under_a_root():
 
 def test_frames_are_thinned_and_the_first_and_last_stay():
     ax = axes(draw_ellipses, MEANS[0], COVS[0], most=5)
-    drawn = ellipses(ax)
-    assert len(drawn) == 5
-    np.testing.assert_allclose([drawn[0].center, drawn[-1].center], MEANS[0, [0, -1]])
+    np.testing.assert_allclose([ellipse.center for ellipse in ellipses(ax)], MEANS[0, [0, 7, 14, 22, 29]])
     np.testing.assert_allclose(ends(ax), MEANS[0, -1:])
 
 
 def test_components_of_a_mixture_have_colours_of_their_own():
     ax = axes(draw_ellipses, MEANS.transpose(1, 0, 2), COVS.transpose(1, 0, 2, 3), most=2)
-    assert len(ellipses(ax)) == 8
-    assert len({ellipse.get_edgecolor() for ellipse in ellipses(ax)[1::2]}) == 4
+    np.testing.assert_allclose([ellipse.center for ellipse in ellipses(ax)[1::2]], MEANS[:, -1])
+    found = [ellipse.get_edgecolor()[:3] for ellipse in ellipses(ax)[1::2]]
+    np.testing.assert_allclose(found, [to_rgb(colour) for colour in PALETTE[:4]])
 
 
 def test_every_ellipse_is_inside_the_picture():
@@ -60,18 +61,32 @@ def test_every_ellipse_is_inside_the_picture():
         assert (MEANS[0] + spread)[:, i].max() <= high
 
 
-@pytest.mark.parametrize("draw", [draw_cone, draw_disc])
-def test_paths_end_where_the_covariances_do(draw):
-    ax = axes(draw, COVS)
-    a, b, c = COVS[..., 0, 0], COVS[..., 1, 1], COVS[..., 0, 1]
-    if draw is draw_cone:
-        places = _project(np.stack([a - b, 2 * c, a + b], -1))
-    else:
-        places = np.stack([a - b, 2 * c], -1) / (a + b)[..., None]
-        assert (np.hypot(*ends(ax).T) <= 1).all()
+def paths(ax):
+    return np.stack([line.get_segments() for line in ax.collections if line.get_gid() == "path"])
+
+
+A, B, C = COVS[..., 0, 0], COVS[..., 1, 1], COVS[..., 0, 1]
+
+
+def test_the_disc_shows_the_shapes_of_the_covariances():
+    ax = axes(draw_disc, COVS)
+    places = np.stack([A - B, 2 * C], -1) / (A + B)[..., None]
     np.testing.assert_allclose(ends(ax), places[:, -1])
     np.testing.assert_allclose(ends(ax, "starts"), places[:, 0])
-    assert sum(line.get_gid() == "path" for line in ax.collections) == 4
+    np.testing.assert_allclose(paths(ax)[:, :, 1], places[:, 1:])
+    assert (np.hypot(*ends(ax).T) <= 1).all()
+
+
+def test_the_cone_is_an_orthogonal_projection_of_the_covariances():
+    ax = axes(draw_cone, COVS)
+    points = np.stack([A - B, 2 * C, A + B], -1)
+    drawn = np.concatenate([paths(ax)[:, :1, 0], paths(ax)[:, :, 1]], axis=1)
+    projection = np.linalg.lstsq(points.reshape(-1, 3), drawn.reshape(-1, 2), rcond=None)[0]
+    np.testing.assert_allclose(points @ projection, drawn, atol=1e-12)
+    np.testing.assert_allclose(projection.T @ projection, np.eye(2), atol=1e-12)
+    assert projection[2, 1] > 0.9  # larger covariances are higher in the picture
+    np.testing.assert_allclose(ends(ax), drawn[:, -1])
+    np.testing.assert_allclose(ends(ax, "starts"), drawn[:, 0])
 
 
 def test_all_of_the_cone_is_in_the_picture_and_one_path_will_do():

@@ -14,8 +14,9 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow import plotting
-from measureflow.plotting import draw_energy, draw_steps, run_figure, telling_frames
-from measureflow.plotting.words import caption, clock_times, short_times
+from measureflow.plotting import draw_steps, key_frames, run_figure
+from measureflow.plotting.captions import caption, clock_times, short_times
+from measureflow.plotting.time_series import draw_energy
 
 SPACES = [mf.Sphere(2), mf.Sphere(3), mf.Sphere(8), *(mf.Euclidean(d) for d in (1, 2, 3, 6))]
 NAMES = [f"{type(space).__name__}{space.dim}" for space in SPACES]
@@ -82,7 +83,7 @@ def test_panels_tokens_and_marked_times(k, a_run):
     assert len(row) == min(k, 4)
     for ax in row:
         assert sum(len(c.get_offsets()) for c in ax.collections if c.get_gid() == "tokens") == 30
-    shown = telling_frames(run.series["energy"].values)
+    shown = key_frames(run.series["energy"].values)
     assert [ax.get_title() for ax in row] == [f"t = {name}" for name in short_times(run.times[list(shown)])]
     for ax in (energy, clusters):
         marks = [line.get_xdata()[0] for line in ax.lines if line.get_gid() == "marked"]
@@ -145,8 +146,8 @@ def test_frames_can_be_chosen(a_run):
 
 def test_a_curve_of_ones_own_joins_the_others(a_run):
     run = a_run(mf.Sphere(2))
-    run.series["radius"] = plotting.Along(np.linspace(1, 2, 12), "largest norm")
-    run.series["hidden"] = plotting.Along(np.ones(12), "hidden", drawn=False)
+    run.series["radius"] = plotting.TimeSeries(np.linspace(1, 2, 12), "largest norm")
+    run.series["hidden"] = plotting.TimeSeries(np.ones(12), "hidden", drawn=False)
     assert [ax.get_ylabel() for ax in run_figure(run).axes[-3:]] == [
         "interaction energy E", "number of clusters", "largest norm",
     ]  # fmt: skip
@@ -202,7 +203,7 @@ def test_growing_clouds_get_their_own_limits_and_shrinking_ones_do_not(a_run):
 def test_a_path_is_shown_with_its_curves():
     path = mf.evolve(mf.SoftmaxAttention.isotropic(2, 1.0), mf.Particles.iid(mf.Sphere(2), 4, key=0), [0.0, 0.5, 1.0])
     order = np.asarray(path.map(mf.diagnostics.order_parameter))
-    figure = run_figure(plotting.Record(path, {"order": plotting.Along(order, "order parameter")}, "four tokens"))
+    figure = run_figure(plotting.Record(path, {"order": plotting.TimeSeries(order, "order parameter")}, "four tokens"))
     (curve,) = (line for line in figure.axes[-1].lines if line.get_gid() == "order")
     np.testing.assert_array_equal(curve.get_ydata(), order)
     assert [ax.get_title() for ax in figure.axes[:-1]] == ["t = 0", "t = 0.5", "t = 1"]
@@ -211,19 +212,19 @@ def test_a_path_is_shown_with_its_curves():
 @given(st.lists(numbers, max_size=30))
 @settings(deadline=None, max_examples=60)
 def test_telling_frames_increase_from_the_first_to_the_last(series):
-    frames = telling_frames(np.array(series))
+    frames = key_frames(np.array(series))
     assert len(frames) == min(len(series), 4)
     assert all(a < b for a, b in pairwise(frames))
     assert not frames or (frames[0], frames[-1]) == (0, len(series) - 1)
 
 
 def test_telling_frames_are_at_thirds_of_the_change():
-    assert telling_frames([0, 1, 2, 3, 3, 3]) == (0, 1, 2, 5)
-    assert telling_frames(np.linspace(5, 8, 301)) == (0, 100, 200, 300)
-    assert telling_frames(np.linspace(8, 5, 301)) == (0, 100, 200, 300)
-    assert telling_frames(np.geomspace(1, 1e6, 301)) == (0, 100, 200, 300)
-    assert telling_frames(np.ones(10)) == (0, 3, 6, 9)
-    assert telling_frames(np.r_[np.zeros(50), np.ones(50)]) == (0, 50, 51, 99)
+    assert key_frames([0, 1, 2, 3, 3, 3]) == (0, 1, 2, 5)
+    assert key_frames(np.linspace(5, 8, 301)) == (0, 100, 200, 300)
+    assert key_frames(np.linspace(8, 5, 301)) == (0, 100, 200, 300)
+    assert key_frames(np.geomspace(1, 1e6, 301)) == (0, 100, 200, 300)
+    assert key_frames(np.ones(10)) == (0, 3, 6, 9)
+    assert key_frames(np.r_[np.zeros(50), np.ones(50)]) == (0, 50, 51, 99)
 
 
 def test_times_are_told_apart():

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 import measureflow as mf
 from measureflow.plotting import View, cluster_colours, draw_tokens, view_of
-from measureflow.plotting.marks import GREY, PALETTE, TOGETHER, company
+from measureflow.plotting.colours import GREY, PALETTE
+from measureflow.plotting.markers import TOGETHER, company
 
 SPACES = [mf.Sphere(2), mf.Sphere(3), mf.Sphere(8), *(mf.Euclidean(d) for d in (1, 2, 3, 6))]
 NAMES = [f"{type(space).__name__}{space.dim}" for space in SPACES]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from measureflow.plotting import Along, draw_particles, training_figure
-from measureflow.plotting.training import draw_spectra
+from measureflow.plotting import Record, TimeSeries
+from measureflow.plotting.training import draw_particles, draw_spectra, training_figure
 
 RNG = np.random.default_rng(0)
 TIMES, RISK, LOST = np.linspace(0, 1, 5), np.linspace(3, 1, 5), np.geomspace(1, 1e-4, 5)
@@ -19,8 +19,8 @@ def line(figure, name):
 
 
 def test_the_page_has_risk_limit_dissipation_heads_and_spectra():
-    series = {"risk": Along(RISK, "risk"), "dissipation": Along(LOST, "dissipation")}
-    run = SimpleNamespace(times=TIMES, series=series, title="a run", at=lambda i: None)
+    series = {"risk": TimeSeries(RISK, "risk"), "dissipation": TimeSeries(LOST, "dissipation")}
+    run = Record(SimpleNamespace(times=TIMES, stats={}), series, "a run")
     spectra = {"splitting": [-1.0, 2.0], "translation": [0.5]}
     more = {"limit": RISK - 0.1, "many": 99, "baselines": {"unigram": 2.5}}
     figure = training_figure(run, invariants=RNG.normal(size=(2, 6, 4)), **spectra, **more)

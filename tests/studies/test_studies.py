@@ -198,7 +198,7 @@ CATALOGUE = [
     "zero-head-bifurcates-at-critical-decay",
 ]
 KINDS = {
-    "found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "cells", "points",
+    "found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "regions", "points",
 }  # fmt: skip
 DRAWN = {
     "sgd-tracks-the-mean-field-equation-within-the-bound": dict(axes=2, found=6, law=6),
@@ -249,7 +249,7 @@ DRAWN = {
     "good-triple-gives-at-most-three-hyperplanes": dict(axes=3, found=60),
     "gradient-domination-constant-from-features": dict(axes=2, found=2, law=2),
     "gradient-domination-gives-exponential-risk-decay": dict(axes=2, found=2, law=2),
-    "hardmax-empties-the-cells-of-its-leaders": dict(axes=3, found=1, law=1, cells=2, points=2),
+    "hardmax-empties-the-cells-of-its-leaders": dict(axes=3, found=1, law=1, regions=2, points=2),
     "hemisphere-start-contracts-exponentially": dict(axes=1, found=2),
     "high-dimension-follows-the-equiangular-curve": dict(axes=2, found=3, law=2),
     "kde-mode-count-table": dict(axes=2, found=4, law=1),

@@ -9,7 +9,7 @@ import pytest
 
 import measureflow as mf
 from measureflow import training
-from measureflow.plotting import budget_figure
+from measureflow.plotting.budgets import budget_figure
 from measureflow.training import fixtures
 from measureflow.training.budgets import Term
 

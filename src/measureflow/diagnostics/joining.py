@@ -86,7 +86,7 @@ class Mergers(NamedTuple):
         return np.column_stack([self.pairs, self.times, self.sizes])
 
     def plot(self, **options: Any) -> Any:
-        """The tree over time as a figure; `log=True` for logarithmic time."""
+        """Draw the tree over time on a figure, or on axes given as `ax`; `log=True` for logarithmic time."""
         return call("dendrogram", self, **options)
 
 

@@ -8,12 +8,18 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.ticker import MaxNLocator
 
-from measureflow.plotting.marks import FAINT, INK
+from measureflow.plotting.colours import FAINT, INK
 from measureflow.plotting.view import View
 from measureflow.spaces import AbstractSpace
 
-GLASS, BACK, FRONT = 1.0, 2.0, 3.0
-"""The order of layers: the ball and what lies behind, tokens at its back, tokens in front."""
+GLASS = 1.0
+"""The layer of the ball and of what lies behind it; higher layers are drawn later."""
+
+BACK = 2.0
+"""The layer of tokens at the back of the ball."""
+
+FRONT = 3.0
+"""The layer of tokens in front."""
 
 GLASS_TONE = (0.91, 0.93, 0.96)
 """The colour of the ball, in which tokens at its back fade."""

@@ -4,17 +4,16 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
+from measureflow.plotting.colours import PALETTE
+from measureflow.plotting.layout import AnyFigure, page
 
-from measureflow.plotting.marks import PALETTE
 
-
-def bench_figure(rows: Sequence[dict[str, Any]]) -> Figure:
+def bench_figure(rows: Sequence[dict[str, Any]], *, figure: AnyFigure | None = None) -> AnyFigure:
     """Time against the number of tokens for each engine and peer, both axes logarithmic; ours are solid, peers dashed.
 
     The grey line is the time of the exponentials alone, which no sum over all pairs can beat.
     """
-    figure = Figure(figsize=(8, 5.5), dpi=150, layout="constrained")
+    figure = page(figure, 8, 5.5)
     ax = figure.subplots()
     ours = {row["name"]: row["ours"] for row in rows}
     names = sorted(ours, key=lambda name: (not ours[name], name))

@@ -2,26 +2,32 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from measureflow.annotations import Numbers
-from measureflow.plotting.laws import panels
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.captions import write_title
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, panels
 
 
 def budget_figure(
-    counts: Numbers, steps: Numbers, total: Numbers, bounds: Numbers, *, noun: str = "heads", title: str = ""
-) -> Figure:
+    counts: Numbers,
+    steps: Numbers,
+    total: Numbers,
+    bounds: Numbers,
+    *,
+    noun: str = "heads",
+    title: str = "",
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
     """Draw measured errors `total` `(N, eps, repetition)` with bars for 90% of them, and sums of terms `bounds` `(N, eps)`."""
     counts, steps, total, bounds = (np.asarray(part, float) for part in (counts, steps, total, bounds))
-    figure, (left, right) = panels(2, width=6.0, height=4.6)
+    figure, (left, right) = panels(2, width=6.0, height=4.6, figure=figure)
     names = [f"step {step:g}" for step in steps]
     _draw(left, counts, total.swapaxes(0, 1), bounds.T, names, f"number N of {noun}")
     names = [f"{n:.0f} {noun}" for n in counts]
     _draw(right, steps, total, bounds, names, "step ε")
-    if title:
-        figure.suptitle(title, fontsize=14, color=INK, parse_math=False)
+    write_title(figure, title, 14)
     return figure
 
 

@@ -1,4 +1,6 @@
-"""Densities: a ring around the circle, a density through time, a map of the sphere."""
+"""Densities: a ring around the circle, a density through time, a map of the sphere, and the figures of their runs."""
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,10 +11,17 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from measureflow import checks
 from measureflow.annotations import Numbers
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.captions import CAPTION_COLOUR, short_times
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, label_large_axes, two_rows
+from measureflow.plotting.record import Recorded, drawn_series
+from measureflow.plotting.time_series import draw_series_row, run_key_frames
 
 HEIGHT = 0.9
-"""How far the tallest density stands out of the unit circle."""
+"""How far the largest density stands out of the unit circle."""
+
+LEAST_PEAK = 2.5
+"""The density drawn at full height or tone is at least this many times the uniform one, so that early frames are low."""
 
 TONES = LinearSegmentedColormap.from_list("density", ["#FFFFFF", "#BBD6E8", "#56A0CC", "#0072B2", "#1B2A49"])
 """From no mass to most: lightness falls evenly, so the map reads in grey as well."""
@@ -100,6 +109,92 @@ def draw_sphere_map(ax: Axes, values: Numbers, heights: Numbers, *, peak: float 
     ax.set(xlim=(-2.05, 2.05), ylim=(-1.05, 1.05), aspect="equal", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     return ax
+
+
+def draw_ring_with_peak(ax: Axes, values: Numbers) -> Axes:
+    """Draw a density on the circle as a ring of its own height with its largest value in the middle, and return the axes.
+
+    Clusters are hundreds of times as high as the first ripples, so rings of several frames cannot share one height.
+    """
+    values = np.asarray(values, float)
+    draw_ring(ax, np.maximum(values, 0.0), peak=max(float(values.max()), LEAST_PEAK / (2 * np.pi)))
+    ax.text(0, 0, f"peak {values.max():.3g}", ha="center", va="center", fontsize=11, color=CAPTION_COLOUR)
+    return ax
+
+
+def draw_globe_map(ax: Axes, values: Numbers, heights: Numbers) -> Axes:
+    """Draw a density on the sphere as a map with tones of its own, negative values as zero, and return the axes."""
+    values = np.asarray(values, float)
+    peak = max(float(values.max()), LEAST_PEAK / (4 * np.pi))
+    return draw_sphere_map(ax, np.maximum(values, 0.0), heights, peak=peak)
+
+
+def draw_density_over_height(
+    ax: Axes, heights: Numbers, values: Numbers, *, colour: str = PALETTE[0], label: str | None = None
+) -> Axes:
+    """Draw a density about an axis against the height, `(n,)` values at heights `(n,)` from -1 to 1, and return the axes."""
+    ax.plot(np.asarray(heights), np.asarray(values), color=colour, linewidth=2, label=label, gid="density")
+    ax.set(xlim=(-1, 1), xticks=[-1.0, -0.5, 0.0, 0.5, 1.0])
+    ax.set_ylim(bottom=0.0)
+    return label_large_axes(ax, "height z along the axis", "density over the uniform law")
+
+
+def circle_figure(run: Recorded, *, figure: AnyFigure | None = None) -> AnyFigure:
+    """Draw a run of a density on the circle: rings at four key frames above, the density over time and the series below."""
+    times = np.asarray(run.times, float)
+    density = np.stack([np.asarray(run.at(i).values) for i in range(len(times))])
+    shown = run_key_frames(run)
+    figure, above, below = two_rows(figure, run.title, (1.1, 1.0))
+    row = above.subplots(1, len(shown), squeeze=False)[0]
+    for ax, i, name in zip(row, shown, short_times(times[list(shown)]), strict=True):
+        draw_ring_with_peak(ax, density[i])
+        ax.set_title(f"t = {name}", fontsize=14, color=INK)
+    left, right = below.subfigures(1, 2, squeeze=False, width_ratios=(1, len(drawn_series(run))))[0]
+    ax = left.subplots()
+    if len(times) > 1:
+        draw_density_over_time(ax, times, np.maximum(density, 0.0))
+        label_large_axes(ax, "time t", "angle")
+    draw_series_row(right, run, marked=shown)
+    return figure
+
+
+def sphere_figure(
+    run: Recorded, drawn: Callable[[int], Mapping[str, np.ndarray]], *, figure: AnyFigure | None = None
+) -> AnyFigure:
+    """Draw a run of a density on the sphere: maps of four key frames above, the series below.
+
+    `drawn` gives the `density` of a frame, by its index, on a grid, and the `height` of each row of the grid.
+    """
+    times = np.asarray(run.times, float)
+    shown = run_key_frames(run)
+    figure, above, below = two_rows(figure, run.title, (2.2, 1.0), height=9.0)
+    axes = above.subplots(2, 2).ravel()
+    for ax, i, name in zip(axes, shown, short_times(times[list(shown)]), strict=False):
+        frame = drawn(i)
+        draw_globe_map(ax, frame["density"], frame["height"])
+        ax.set_title(f"t = {name},  peak {frame['density'].max():.3g}", fontsize=13, color=INK)
+    for ax in axes[len(shown) :]:
+        ax.set_axis_off()
+    draw_series_row(below, run, marked=shown)
+    return figure
+
+
+def axial_figure(run: Recorded, *, figure: AnyFigure | None = None) -> AnyFigure:
+    """Draw a run of a density about an axis: over the height at four key frames and through time, and the series below."""
+    times = np.asarray(run.times, float)
+    shown = run_key_frames(run)
+    figure, above, below = two_rows(figure, run.title, (1.2, 1.0))
+    left, right = above.subplots(1, 2)
+    for k, (i, name) in enumerate(zip(shown, short_times(times[list(shown)]), strict=True)):
+        mu = run.at(i)
+        draw_density_over_height(left, mu.grid.z, mu.values, colour=PALETTE[k], label=f"t = {name}")
+    left.legend(frameon=False, fontsize=11)
+    values = np.stack([np.asarray(run.at(i).values) for i in range(len(times))])
+    if len(times) > 1:
+        draw_height_over_time(right, times, run.at(0).grid.z, np.maximum(values, 0.0))
+    label_large_axes(right, "time t", "height z")
+    draw_series_row(below, run, marked=shown)
+    return figure
 
 
 def mollweide(longitude: np.ndarray, latitude: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,12 +6,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from measureflow.plotting.laws import dress, few_decades, panels
-from measureflow.plotting.marks import FAINT, INK, PALETTE
-from measureflow.plotting.words import fitting
+from measureflow.plotting.captions import fitting, inches_wide
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
+from measureflow.plotting.scales import plain_ticks
 
 DASHES = (0, (4, 2))
 
@@ -58,9 +58,9 @@ class InspectedModel(Protocol):
         ...
 
 
-def inspection_figure(found: InspectedModel, title: str = "") -> Figure:
+def inspection_figure(found: InspectedModel, title: str = "", *, figure: AnyFigure | None = None) -> AnyFigure:
     """Six panels: overlaps, also by chance, and their law; sharpness; slopes against n; similar heads; single layers for ever."""
-    figure, axes = panels(3, 2, width=4.9, height=3.8)
+    figure, axes = panels(3, 2, width=4.9, height=3.8, figure=figure)
     draw_by_chance(axes[0], found["overlap"], "mean overlap of tokens")
     draw_overlaps(axes[1], found["overlap_law"][:, 0].mean(1))
     empty = "not reached"
@@ -75,13 +75,13 @@ def inspection_figure(found: InspectedModel, title: str = "") -> Figure:
             ax.text(0.5, 0.5, empty, ha="center", va="center", color=FAINT, transform=ax.transAxes)
             ax.set_axis_off()
     if title:
-        figure.suptitle(title, fontsize=fitting(title, 14.0), color=INK, parse_math=False)
+        figure.suptitle(title, fontsize=fitting(title, 0.95 * inches_wide(figure)), color=INK, parse_math=False)
     return figure
 
 
-def crowding_figure(found: InspectedModel) -> Figure:
+def crowding_figure(found: InspectedModel, *, figure: AnyFigure | None = None) -> AnyFigure:
     """Effective rank, groups and energy across depth, each with what it would be by chance."""
-    figure, axes = panels(3, 1, width=4.9, height=3.8)
+    figure, axes = panels(3, 1, width=4.9, height=3.8, figure=figure)
     for ax, (name, label) in zip(
         axes,
         (("effective_rank", "effective rank"), ("groups", "groups of tokens"), ("energy", "energy / largest")),
@@ -91,12 +91,12 @@ def crowding_figure(found: InspectedModel) -> Figure:
     return figure
 
 
-def heads_figure(found: InspectedModel, cosines: np.ndarray | None) -> Figure:
+def heads_figure(found: InspectedModel, cosines: np.ndarray | None, *, figure: AnyFigure | None = None) -> AnyFigure:
     """Entropy and reach of each head, and the cosines between all heads of all layers."""
-    figure, axes = panels(3, 1, width=4.9, height=4.2)
+    figure, axes = panels(3, 1, width=4.9, height=4.2, figure=figure)
     entropy = found["entropy"][found.layers, 0].mean(1)
-    draw_map(axes[0], entropy, "entropy of attention", top=1.0)
-    draw_map(axes[1], found.tempted, "R²γ", log=True)
+    draw_head_map(axes[0], entropy, "entropy of attention", top=1.0)
+    draw_head_map(axes[1], found.tempted, "R²γ", log=True)
     if cosines is None:
         axes[2].set_axis_off()
         return figure
@@ -106,20 +106,22 @@ def heads_figure(found: InspectedModel, cosines: np.ndarray | None) -> Figure:
     ticks = np.arange(0, len(cosines), heads * max(1, len(cosines) // heads // 6))
     axes[2].set_xticks(ticks, [f"{tick // heads}" for tick in ticks])
     axes[2].set_yticks(ticks, [f"{tick // heads}" for tick in ticks])
-    dress(axes[2], "layer of the head", "layer of the head", "heads as particles: same A and V")
+    label_axes(axes[2], "layer of the head", "layer of the head", "heads as particles: same A and V")
     return figure
 
 
-def slopes_figure(found: InspectedModel, growth: Mapping[str, tuple[float, float, float]]) -> Figure:
+def slopes_figure(
+    found: InspectedModel, growth: Mapping[str, tuple[float, float, float]], *, figure: AnyFigure | None = None
+) -> AnyFigure:
     """Slopes across layers with those by chance, exponents of their growth, and slopes of single heads."""
-    figure, axes = panels(3, 1, width=4.9, height=4.0)
+    figure, axes = panels(3, 1, width=4.9, height=4.0, figure=figure)
     rows = np.full((found.depth, *found["slope"].shape[1:]), np.nan)
     rows[: len(found.layers)] = found["slope"][found.layers]
     draw_by_chance(axes[0], rows[found.chosen], "slope of attention", at=found.chosen)
     axes[0].set_yscale("log")
-    few_decades(axes[0].yaxis)
+    plain_ticks(axes[0].yaxis)
     _draw_exponents(axes[1], growth)
-    draw_map(axes[2], found["slope_of_head"][found.chosen], "slope of one head", log=True, rows=found.chosen)
+    draw_head_map(axes[2], found["slope_of_head"][found.chosen], "slope of one head", log=True, rows=found.chosen)
     return figure
 
 
@@ -136,7 +138,7 @@ def draw_by_chance(ax: Axes, values: np.ndarray, label: str, at: np.ndarray | No
         )  # fmt: skip
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False, fontsize=9, labelcolor=INK)
-    return dress(ax, "layer", label)
+    return label_axes(ax, "layer", label)
 
 
 def draw_overlaps(ax: Axes, laws: np.ndarray) -> Axes:
@@ -145,7 +147,7 @@ def draw_overlaps(ax: Axes, laws: np.ndarray) -> Axes:
         laws.T / laws.max(1), origin="lower", aspect="auto", cmap="Blues", extent=(-0.5, len(laws) - 0.5, -1, 1), gid="table"
     )  # fmt: skip
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return dress(ax, "layer", "overlap of two tokens", "law of overlaps (each layer to its largest)")
+    return label_axes(ax, "layer", "overlap of two tokens", "law of overlaps (each layer to its largest)")
 
 
 def draw_sharpness(ax: Axes, gamma: np.ndarray, critical: np.ndarray) -> Axes:
@@ -164,10 +166,10 @@ def draw_sharpness(ax: Axes, gamma: np.ndarray, critical: np.ndarray) -> Axes:
         gid="law",
     )
     ax.set_yscale("log")
-    few_decades(ax.yaxis)
+    plain_ticks(ax.yaxis)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False, fontsize=9, labelcolor=INK)
-    return dress(ax, "layer", "γ = effective β / log n", "sharpness of heads")
+    return label_axes(ax, "layer", "γ = effective β / log n", "sharpness of heads")
 
 
 def draw_slopes(ax: Axes, found: InspectedModel) -> Axes:
@@ -204,17 +206,17 @@ def draw_slopes(ax: Axes, found: InspectedModel) -> Axes:
     ax.legend(frameon=False, fontsize=8, labelcolor=INK, ncols=2)
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
-    few_decades(ax.yaxis)
-    return dress(ax, "tokens n", "slope of attention", f"real against adversarial, layer {k}")
+    plain_ticks(ax.yaxis)
+    return label_axes(ax, "tokens n", "slope of attention", f"real against adversarial, layer {k}")
 
 
 def draw_similar(ax: Axes, cosines: np.ndarray) -> Axes:
     """Draw for each head how near the nearest other head of its layer is, by what both add to the tokens."""
     others = np.abs(cosines) - 2 * np.eye(cosines.shape[1])[None]
-    return draw_map(ax, others.max(2), "largest |cosine| of outputs with another head", top=1.0)
+    return draw_head_map(ax, others.max(2), "largest |cosine| of outputs with another head", top=1.0)
 
 
-def draw_map(
+def draw_head_map(
     ax: Axes,
     values: np.ndarray,
     label: str,
@@ -229,14 +231,14 @@ def draw_map(
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
     bar.ax.tick_params(labelsize=9, colors=INK)
     if log:
-        few_decades(bar.ax.yaxis)
+        plain_ticks(bar.ax.yaxis)
     if rows is not None:
         some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 7)).round().astype(int))
         ax.set_xticks(some, [str(rows[i]) for i in some])
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    return dress(ax, "layer", "head", label)
+    return label_axes(ax, "layer", "head", label)
 
 
 def draw_continued(ax: Axes, found: InspectedModel) -> Axes:
@@ -254,7 +256,7 @@ def draw_continued(ax: Axes, found: InspectedModel) -> Axes:
     )  # fmt: skip
     ax.set_ylim(top=1.03)
     ax.legend(frameon=False, fontsize=9, labelcolor=INK, loc="best")
-    return dress(ax, "depth", "mean overlap of tokens", "one layer for ever")
+    return label_axes(ax, "depth", "mean overlap of tokens", "one layer for ever")
 
 
 def _draw_exponents(ax: Axes, growth: Mapping[str, tuple[float, float, float]]) -> None:
@@ -266,4 +268,4 @@ def _draw_exponents(ax: Axes, growth: Mapping[str, tuple[float, float, float]]) 
         ax.axvline(mark, color=INK, linestyle=DASHES, linewidth=1.0, zorder=0, gid="law")
     ax.set_yticks(y, list(growth))
     ax.set_ylim(-0.6, len(growth) - 0.4)
-    dress(ax, "exponent of n (dashed: ¼ and ½)", "", "growth of slopes with n")
+    label_axes(ax, "exponent of n (dashed: ¼ and ½)", "", "growth of slopes with n")

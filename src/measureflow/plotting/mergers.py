@@ -2,17 +2,16 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from measureflow.plotting.laws import dress, panels
-from measureflow.plotting.marks import INK, PALETTE
+from measureflow.plotting.colours import INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 
 
 def draw_mergers(ax: Axes, times: np.ndarray, pairs: np.ndarray, groups: int, end: float, *, log: bool = False) -> Axes:
-    """Draw the tree of mergers: a line for each group until it becomes part of another, and one place on the axis each.
+    """Draw the tree of mergers over time and return the axes: each group is a line until it becomes part of another.
 
-    Numbers of groups are those of `diagnostics.Mergers`. Groups that are left at the end have a colour each.
+    The arguments are those parts of a `diagnostics.Mergers`; groups that are left at the end have a colour each.
     """
     made = dict(enumerate(pairs.tolist(), groups))
     roots = sorted(set(range(groups + len(pairs))) - {part for pair in pairs.tolist() for part in pair})
@@ -39,11 +38,19 @@ def draw_mergers(ax: Axes, times: np.ndarray, pairs: np.ndarray, groups: int, en
         ax.set_xscale("log")
     ax.set_xlim(left, end)
     ax.yaxis.set_major_locator(NullLocator())
-    return dress(ax, "time t", "tokens")
+    return label_axes(ax, "time t", "tokens")
 
 
-def mergers_figure(times: np.ndarray, pairs: np.ndarray, groups: int, end: float, *, log: bool = False) -> Figure:
-    """A figure of one tree."""
-    figure, (ax,) = panels(width=6.4, height=4.4)
+def mergers_figure(
+    times: np.ndarray,
+    pairs: np.ndarray,
+    groups: int,
+    end: float,
+    *,
+    log: bool = False,
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw the tree of mergers on a figure; the arguments are those of `draw_mergers`."""
+    figure, (ax,) = panels(width=6.4, height=4.4, figure=figure)
     draw_mergers(ax, times, pairs, groups, end, log=log)
     return figure

@@ -1,4 +1,4 @@
-"""The ways of tokens in the plane, with the hulls that hold them."""
+"""The paths of tokens in the plane and over time, convex hulls, and regions of the plane."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,28 +9,28 @@ from scipy.spatial import ConvexHull
 
 from measureflow import checks
 from measureflow.annotations import Numbers
-from measureflow.plotting.curves import dress as dress_over_time
-from measureflow.plotting.curves import symmetric_scale
-from measureflow.plotting.laws import dress
-from measureflow.plotting.marks import FAINT, INK, PALETTE, cluster_colours
+from measureflow.plotting.colours import FAINT, INK, PALETTE, cluster_colours
+from measureflow.plotting.layout import label_axes
+from measureflow.plotting.scales import symmetric_scale
+from measureflow.plotting.time_series import label_time_axes
 
-WIDE = 20.0
+LARGEST_LINEAR_GROWTH = 20.0
 """A cloud that grows by more than this factor is drawn in logarithms."""
 
-THIN = {"color": FAINT, "linewidths": 0.8, "alpha": 0.7}
+THIN_LINES = {"color": FAINT, "linewidths": 0.8, "alpha": 0.7}
 
 
 def draw_paths(ax: Axes, paths: Numbers, *, title: str = "", names: tuple[str, str] = ("x₁", "x₂")) -> Axes:
-    """Draw the ways of tokens, `paths` of shape `(times, tokens, 2)`: grey from open marks to full ones. Return the axes."""
+    """Draw the paths of tokens, `(times, tokens, 2)`, as grey lines from an open marker to a full one, and return the axes."""
     paths = np.asarray(paths, float)
     checks.shaped("paths", paths, ("k", "n", 2), "Times, tokens, coordinates.")
-    ax.add_collection(LineCollection(list(paths.transpose(1, 0, 2)), zorder=1.5, gid="paths", **THIN))
+    ax.add_collection(LineCollection(list(paths.transpose(1, 0, 2)), zorder=1.5, gid="paths", **THIN_LINES))
     ax.scatter(*paths[0].T, s=16, facecolors="white", edgecolors=FAINT, linewidths=0.9, zorder=2, gid="starts")
     ax.scatter(*paths[-1].T, s=34, color=PALETTE[1], edgecolors="white", linewidths=0.6, zorder=3, gid="ends")
     ax.set_aspect("equal", adjustable="datalim")
     ax.autoscale_view()
     ax.margins(0.08)
-    return dress(ax, *names, title)
+    return label_axes(ax, *names, title)
 
 
 def draw_over_time(
@@ -49,12 +49,12 @@ def draw_over_time(
     ax.add_collection(LineCollection(ways, colors=list(colours), linewidths=width, alpha=0.85, zorder=2, gid="ways"))
     first, last = np.abs(places[0]).max(), np.abs(places).max()
     low, high = places.min(), places.max()
-    if last > WIDE * first > 0:
+    if last > LARGEST_LINEAR_GROWTH * first > 0:
         symmetric_scale(ax, "y", [low, high], float(first))
     else:
         room = 0.06 * ((high - low) or 1.0)
         ax.set_ylim(low - room, high + room)
-    dress_over_time(ax, times, letter, ())
+    label_time_axes(ax, times, letter)
     return ax
 
 
@@ -71,20 +71,20 @@ def draw_hull(ax: Axes, points: Numbers, *, filled: bool = False) -> Axes:
     return ax
 
 
-def draw_cells(
-    ax: Axes, across: Numbers, up: Numbers, cells: Numbers, *, points: Numbers, labels: Numbers, title: str = ""
+def draw_regions(
+    ax: Axes, across: Numbers, up: Numbers, regions: Numbers, *, points: Numbers, labels: Numbers, title: str = ""
 ) -> Axes:
-    """Colour the plane by cells, and points `(n, 2)` by the cells that their labels `(n,)` name. Return the axes.
+    """Colour regions of the plane, and points `(n, 2)` by the regions that their labels `(n,)` name. Return the axes.
 
-    `cells` `(len(up), len(across))` are numbers on a grid, with -1 where there is none.
+    `regions` `(len(up), len(across))` are the numbers of the regions on a grid, with -1 where there is none.
     """
-    across, up, cells, points = (np.asarray(part) for part in (across, up, cells, points))
-    checks.shaped("cells", cells, (len(up), len(across)), "One cell for each place of the grid.")
-    checks.shaped("labels", labels, (len(points),), "One cell for each point.")
+    across, up, regions, points = (np.asarray(part) for part in (across, up, regions, points))
+    checks.shaped("regions", regions, (len(up), len(across)), "One region for each place of the grid.")
+    checks.shaped("labels", labels, (len(points),), "One region for each point.")
     palette = np.array([to_rgb(colour) for colour in PALETTE])
     of = lambda numbers: palette[np.asarray(numbers) % len(PALETTE)]  # noqa: E731
-    pale = np.where(cells[..., None] < 0, 1.0, 0.8 + 0.2 * of(cells))
+    pale = np.where(regions[..., None] < 0, 1.0, 0.8 + 0.2 * of(regions))
     extent = (across[0], across[-1], up[0], up[-1])
-    ax.imshow(pale, origin="lower", extent=extent, aspect="equal", zorder=0, interpolation="nearest", gid="cells")
+    ax.imshow(pale, origin="lower", extent=extent, aspect="equal", zorder=0, interpolation="nearest", gid="regions")
     ax.scatter(*points.T, s=22, c=of(labels), edgecolors="white", linewidths=0.4, zorder=2, gid="points")
-    return dress(ax, "x₁", "x₂", title)
+    return label_axes(ax, "x₁", "x₂", title)

@@ -1,19 +1,19 @@
-"""How features of a graph network fade with depth, and how their rate depends on the strength of residuals."""
+"""Oversmoothing in a graph network: how features fade with depth, and how fast for each strength of residuals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from measureflow.annotations import Numbers
-from measureflow.plotting.laws import dress, panels
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.captions import write_title
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
 
 
-class Fading(NamedTuple):
-    """Logarithms of similarities of several runs `(runs, layers + 1)`, and the rate that a law gives, if there is one."""
+class SimilarityDecay(NamedTuple):
+    """Logarithms of the similarities of several runs `(runs, layers + 1)`, and the rate that theory gives, where it gives one."""
 
     name: str
     log_similarities: Numbers
@@ -21,7 +21,7 @@ class Fading(NamedTuple):
 
 
 def smoothing_figure(
-    fadings: Sequence[Fading],
+    decays: Sequence[SimilarityDecay],
     alphas: Numbers,
     rates: Numbers,
     *,
@@ -31,36 +31,41 @@ def smoothing_figure(
     law: str,
     floor: float | None = None,
     title: str = "",
-) -> Figure:
-    """Draw runs with their slopes, and rates over the residual strength with the one that was `chosen` and named levels."""
-    figure, (left, right) = panels(2, width=6.0, height=4.6)
-    for k, fading in enumerate(fadings):
-        _draw_fading(left, fading, PALETTE[k])
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw how similarities decay over layers on the left, and the rate over the residual strength on the right.
+
+    `alphas` and `rates` are the curve on the right, which is called `law`; `chosen` is the strength of the runs and the
+    rate that was measured, and `levels` are rates with names. Below a similarity of `lost` features
+    are lost; below `floor` they are rounding errors.
+    """
+    figure, (left, right) = panels(2, width=6.0, height=4.6, figure=figure)
+    for k, decay in enumerate(decays):
+        _draw_decay(left, decay, PALETTE[k])
     left.axhline(np.log10(lost), color=FAINT, linewidth=1, zorder=0)
     _name(left, np.log10(lost), f"features lost, μ = {lost:g}")
-    if floor is not None and any(np.any(np.asarray(one.log_similarities) < np.log(floor)) for one in fadings):
+    if floor is not None and any(np.any(np.asarray(one.log_similarities) < np.log(floor)) for one in decays):
         left.axhline(np.log10(floor), color=FAINT, linewidth=1, linestyle=":", zorder=0)
         _name(left, np.log10(floor), "below: rounding", right=True)
-    if any(one.rate is not None for one in fadings):
+    if any(one.rate is not None for one in decays):
         left.plot([], [], "--", color=INK, linewidth=1.4, label="slope of the formula")
     left.plot([], [], color=FAINT, alpha=0.4, linewidth=7, label="90% of runs")
-    dress(left, "layer", "log₁₀ of the similarity μ")
+    label_axes(left, "layer", "log₁₀ of the similarity μ")
     left.legend(fontsize=10, frameon=False, labelcolor=INK, loc="best")
     _draw_rates(right, np.asarray(alphas, float), np.asarray(rates, float), chosen, levels, law)
-    if title:
-        figure.suptitle(title, fontsize=14, color=INK, parse_math=False)
+    write_title(figure, title, 14)
     return figure
 
 
-def _draw_fading(ax: Axes, fading: Fading, colour: str) -> None:
-    curves = np.asarray(fading.log_similarities, float) / np.log(10)
+def _draw_decay(ax: Axes, decay: SimilarityDecay, colour: str) -> None:
+    curves = np.asarray(decay.log_similarities, float) / np.log(10)
     curves = np.where(np.isfinite(curves), curves, np.nan)
     curves = curves[:, : int(np.isfinite(curves).any(0).sum())]  # up to where features died in all runs
     layers, middle = np.arange(curves.shape[1]), np.nanmedian(curves, axis=0)
     ax.fill_between(layers, *np.nanquantile(curves, [0.05, 0.95], axis=0), color=colour, alpha=0.25, linewidth=0)
-    ax.plot(layers, middle, color=colour, linewidth=2.2, label=fading.name, gid="found")
-    if fading.rate is not None and fading.rate > 0:
-        law = middle[-1] + (layers - layers[-1]) * np.log10(fading.rate)
+    ax.plot(layers, middle, color=colour, linewidth=2.2, label=decay.name, gid="found")
+    if decay.rate is not None and decay.rate > 0:
+        law = middle[-1] + (layers - layers[-1]) * np.log10(decay.rate)
         ax.plot(layers, np.where(law <= 1e-9, law, np.nan), "--", color=INK, linewidth=1.4, gid="law")
 
 
@@ -79,7 +84,7 @@ def _draw_rates(
         _name(ax, level, word, right=bool(level > rates[-1]))
     ax.set_xscale("log")
     ax.margins(y=0.1)
-    dress(ax, "residual strength α", r"rate $\mu^{1/t}$ per layer")
+    label_axes(ax, "residual strength α", r"rate $\mu^{1/t}$ per layer")
     ax.legend(fontsize=10, frameon=False, labelcolor=INK, loc="center left")
 
 

@@ -1,24 +1,25 @@
-"""Sweeps: a map over two axes, or curves over one with bands over seeds, and the law of theory on top where there is one."""
+"""Sweeps: a map over two axes, or curves over one with bands over seeds, and a curve of theory on top where there is one."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from measureflow.annotations import Numbers
-from measureflow.plotting.curves import is_wide
-from measureflow.plotting.laws import dress, panels
-from measureflow.plotting.marks import INK, PALETTE
-from measureflow.plotting.words import wrapped
+from measureflow.plotting.captions import write_title
+from measureflow.plotting.colours import INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, label_axes, panels
+from measureflow.plotting.scales import is_wide
 
-COLOURS = "viridis"
-WIDE = 4.0
+MAP_COLOURS = "viridis"
+
+LEAST_LOGARITHMIC_RATIO = 4.0
 """The ratio of the largest to the smallest value from which an axis may be logarithmic."""
-SURE = 1.96
-"""Half-width of a 95% band, in standard errors of a mean."""
+
+STANDARD_ERRORS = 1.96
+"""Half the width of a 95% band, in standard errors of a mean."""
 
 
 class Axis(NamedTuple):
@@ -31,7 +32,7 @@ class Axis(NamedTuple):
     def logarithmic(self) -> bool:
         """Whether the values are spaced by factors rather than by steps."""
         values = np.asarray(self.values, float)
-        if len(values) < 3 or values.min() <= 0 or values.max() < WIDE * values.min():
+        if len(values) < 3 or values.min() <= 0 or values.max() < LEAST_LOGARITHMIC_RATIO * values.min():
             return False
         uneven, by_factors = (
             np.std(steps) / abs(np.mean(steps)) for steps in (np.diff(values), np.diff(np.log(values)))
@@ -51,7 +52,7 @@ class Axis(NamedTuple):
         return np.exp(edges) if self.logarithmic else edges
 
 
-class Law(NamedTuple):
+class TheoryCurve(NamedTuple):
     """A curve of theory: its points, and what it is."""
 
     label: str
@@ -66,10 +67,10 @@ class Band(NamedTuple):
     samples: Numbers
 
 
-def draw_map(ax: Axes, x: Axis, y: Axis, values: Numbers, label: str, law: Law | None = None) -> Axes:
-    """Draw values `(x, y)` as colours over two axes, and a law on top; return the axes. What is missing stays white."""
+def draw_map(ax: Axes, x: Axis, y: Axis, values: Numbers, label: str, law: TheoryCurve | None = None) -> Axes:
+    """Draw values `(x, y)` as colours over two axes, and a curve of theory on top; missing values stay white. Return the axes."""
     seen = np.ma.masked_invalid(np.asarray(values, float).T)
-    mesh = ax.pcolormesh(x.edges, y.edges, seen, cmap=COLOURS, shading="flat", rasterized=True, gid="map")
+    mesh = ax.pcolormesh(x.edges, y.edges, seen, cmap=MAP_COLOURS, shading="flat", rasterized=True, gid="map")
     scale(ax, "x", x)
     scale(ax, "y", y)
     bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
@@ -81,12 +82,12 @@ def draw_map(ax: Axes, x: Axis, y: Axis, values: Numbers, label: str, law: Law |
         ax.plot(law.x, law.y, color="white", linewidth=4.0, solid_capstyle="butt")
         ax.plot(law.x, law.y, color=PALETTE[1], linewidth=2.2, label=law.label, gid="law")
         ax.set(xlim=ends[0], ylim=ends[1])
-    dress(ax, x.name, y.name)
+    label_axes(ax, x.name, y.name)
     ax.grid(False)
     return ax
 
 
-def draw_bands(ax: Axes, x: Axis, bands: Sequence[Band], label: str, law: Law | None = None) -> Axes:
+def draw_bands(ax: Axes, x: Axis, bands: Sequence[Band], label: str, law: TheoryCurve | None = None) -> Axes:
     """Draw means over seeds with 95% bands of the mean against one axis; return the axes."""
     places = np.asarray(x.values, float)
     for k, band in enumerate(bands):
@@ -101,7 +102,7 @@ def draw_bands(ax: Axes, x: Axis, bands: Sequence[Band], label: str, law: Law | 
     scale(ax, "x", x)
     if is_wide(np.concatenate([np.ravel(np.asarray(band.samples, float)) for band in bands])):
         ax.set_yscale("log")
-    dress(ax, x.name, label)
+    label_axes(ax, x.name, label)
     if law is not None or any(band.name for band in bands):
         ax.legend(fontsize=10, frameon=False, labelcolor=INK, loc="best")
     return ax
@@ -114,7 +115,7 @@ def mean_and_half(samples: Numbers) -> tuple[np.ndarray, np.ndarray]:
     total = np.where(count, np.nansum(found, 1), np.nan)
     mean = total / np.maximum(count, 1)
     spread = np.nansum((found - mean[:, None]) ** 2, 1) / np.maximum(count - 1, 1)
-    return mean, np.where(count > 1, SURE * np.sqrt(spread / np.maximum(count, 1)), np.nan)
+    return mean, np.where(count > 1, STANDARD_ERRORS * np.sqrt(spread / np.maximum(count, 1)), np.nan)
 
 
 def scale(ax: Axes, across: str, axis: Axis) -> None:
@@ -130,9 +131,18 @@ def scale(ax: Axes, across: str, axis: Axis) -> None:
     getattr(ax, f"set_{across}lim")(edges.min(), edges.max())
 
 
-def maps_figure(x: Axis, y: Axis, maps: dict[str, Numbers], label: str, title: str, law: Law | None = None) -> Figure:
-    """Maps side by side, each under its name."""
-    figure, axes = panels(len(maps), width=6.6, height=4.8)
+def maps_figure(
+    x: Axis,
+    y: Axis,
+    maps: dict[str, Numbers],
+    label: str,
+    title: str,
+    law: TheoryCurve | None = None,
+    *,
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw maps side by side, each under its name."""
+    figure, axes = panels(len(maps), width=6.6, height=4.8, figure=figure)
     for ax, (name, values) in zip(axes, maps.items(), strict=True):
         draw_map(ax, x, y, values, label, law)
         ax.set_title(name, fontsize=12, color=INK)
@@ -140,13 +150,21 @@ def maps_figure(x: Axis, y: Axis, maps: dict[str, Numbers], label: str, title: s
         figure.legend(
             *axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, fontsize=11, labelcolor=INK
         )
-    figure.suptitle(wrapped(title), fontsize=13, color=INK, parse_math=False)
+    write_title(figure, title, 13)
     return figure
 
 
-def bands_figure(x: Axis, bands: Sequence[Band], label: str, title: str, law: Law | None = None) -> Figure:
-    """Curves with bands."""
-    figure, (ax,) = panels(1, width=7.4, height=4.8)
+def bands_figure(
+    x: Axis,
+    bands: Sequence[Band],
+    label: str,
+    title: str,
+    law: TheoryCurve | None = None,
+    *,
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw curves over one axis with their bands."""
+    figure, (ax,) = panels(1, width=7.4, height=4.8, figure=figure)
     draw_bands(ax, x, bands, label, law)
-    figure.suptitle(wrapped(title, 80), fontsize=13, color=INK, parse_math=False)
+    write_title(figure, title, 13)
     return figure

@@ -8,11 +8,11 @@ from matplotlib.ticker import MaxNLocator
 
 from measureflow import checks
 from measureflow.annotations import Numbers
-from measureflow.plotting.laws import dress
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import label_axes
 
-SMALL = 8
-"""Tables up to this size have their numbers written in."""
+MOST_WRITTEN_ROWS = 8
+"""Tables with at most so many rows and columns have their numbers written in."""
 
 
 def draw_table(
@@ -26,20 +26,13 @@ def draw_table(
     checks.shaped("values", values, ("rows", "columns"), "A table has two directions.")
     top = float(np.nanmax(values)) if top is None else top
     ax.imshow(np.ma.masked_invalid(values), cmap="Blues", vmin=0.0, vmax=top or 1.0, aspect="equal", gid="table")
-    if max(values.shape) <= SMALL:
+    if max(values.shape) <= MOST_WRITTEN_ROWS:
         for (i, j), value in np.ndenumerate(values):
             if np.isfinite(value):
-                ax.text(
-                    j,
-                    i,
-                    f"{value:.2f}",
-                    ha="center",
-                    va="center",
-                    fontsize=9,
-                    color="white" if value > 0.6 * top else INK,
-                )
+                colour = "white" if value > 0.6 * top else INK
+                ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=9, color=colour)
     ax.set(xticks=[], yticks=[])
-    dress(ax, *names, title)
+    label_axes(ax, *names, title)
     ax.spines[:].set(visible=True, color=FAINT)
     return ax
 
@@ -55,4 +48,4 @@ def draw_counts(ax: Axes, places: Sequence[int], counts: Mapping[str, Numbers], 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.margins(y=0.4)  # room for the legend
     ax.legend(frameon=False, fontsize=10, labelcolor=INK, loc="upper left")
-    return dress(ax, across, "draws", title)
+    return label_axes(ax, across, "draws", title)

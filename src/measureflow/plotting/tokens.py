@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.backdrops import BACK, FRONT, GLASS_TONE, backdrop
-from measureflow.plotting.marks import areas, cluster_colours, floor_area
+from measureflow.plotting.colours import cluster_colours
+from measureflow.plotting.markers import areas, smallest_area
 from measureflow.plotting.view import View, cloud, view_of
 from measureflow.spaces import AbstractSpace
 
-GOLDEN = (np.sqrt(5) - 1) / 2
+GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 """Multiples of the golden ratio spread evenly over an interval, however many there are."""
 
 
@@ -43,8 +44,8 @@ def draw_tokens(
     places = view.place(points)
     area = areas(places, view.reach, _column("weights", weights, n))
     if space.dim == 1:  # a line has no second direction: tokens are spread over the height, and clusters are bars
-        places[:, 1] = 0.5 if n == 1 else (0.5 + GOLDEN * np.arange(n)) % 1.0
-        area = np.full(n, floor_area(n))
+        places[:, 1] = 0.5 if n == 1 else (0.5 + GOLDEN_RATIO * np.arange(n)) % 1.0
+        area = np.full(n, smallest_area(n))
     backdrop(ax, space, view, scale)
     depth = (places[:, 2] - view.middle[2]) / view.reach if space.dim == 3 else np.zeros(n)
     edge = 0.35 * scale if n <= (100 if space.spherical and space.dim == 2 else 1000) else 0.0

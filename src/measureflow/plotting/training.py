@@ -6,23 +6,24 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
 from measureflow.annotations import Numbers
-from measureflow.plotting.curves import draw_series, symmetric_scale
-from measureflow.plotting.marks import FAINT, INK, PALETTE
-from measureflow.plotting.recorded import Recorded
-from measureflow.plotting.words import wrapped
+from measureflow.plotting.captions import write_title
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, label_axes, page
+from measureflow.plotting.record import Recorded
+from measureflow.plotting.scales import symmetric_scale
+from measureflow.plotting.time_series import draw_series
 from measureflow.wording import rounding
 
-DEPTHS = matplotlib.colormaps["viridis"]
+LAYER_COLOURS = matplotlib.colormaps["viridis"]
 """Colours of layers, from the first, dark, to the last."""
 
-CLOSE = 0.05
+OVERLAPPING_NAMES = 0.05
 """The share of the height of a picture within which two names would overlap."""
 
-FAR = 5.0
-"""So many times the typical distance from the middle is far out."""
+FAR_OUT = 5.0
+"""A point is far out at more than so many times the typical distance from the middle."""
 
 
 def training_figure(
@@ -38,7 +39,8 @@ def training_figure(
     noun: str = "heads",
     depth: int = 1,
     baselines: Mapping[str, float] | None = None,
-) -> Figure:
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
     """Draw a training run.
 
     `invariants` `(2, n, g)` are gauge-invariant coordinates of the particles at both ends; `splitting` and `translation`
@@ -46,7 +48,7 @@ def training_figure(
     standard error, `on_samples` that of as many heads on the samples of the run, and `baselines` are risks without heads by their
     names. Particles of several layers, one after the other, are drawn by `depth`.
     """
-    figure = Figure(figsize=(12, 7.5), dpi=150, layout="constrained")
+    figure = page(figure, 12, 7.5)
     (a, b), (c, d) = figure.subplots(2, 2)
     risk = run.series["risk"]
     limits = {"limit": limit, "limit_error": limit_error, "on_samples": on_samples, "many": many, "noun": noun}
@@ -57,7 +59,7 @@ def training_figure(
     else:
         draw_particles(c, *np.asarray(invariants), noun=noun)
     draw_spectra(d, splitting, translation)
-    figure.suptitle(wrapped(run.title), fontsize=14, color=INK, parse_math=False)
+    write_title(figure, run.title, 14)
     return figure
 
 
@@ -107,14 +109,14 @@ def draw_risk(
     ax.plot(times, np.asarray(risk), color=INK, linewidth=2, label="this run", gid="risk")
     if limit is not None:
         ax.legend(frameon=False, fontsize=10)
-    return _dress(ax, "time t", name)
+    return label_axes(ax, "time t", name)
 
 
 def _joined(lines: Mapping[str, float], span: float) -> list[tuple[list[str], float]]:
     """Lines with their names; those that would lie on each other in a picture are one."""
     found: list[tuple[list[str], float]] = []
     for word, value in sorted(lines.items(), key=lambda line: line[1], reverse=True):
-        if found and abs(found[-1][1] - value) < CLOSE * span:
+        if found and abs(found[-1][1] - value) < OVERLAPPING_NAMES * span:
             found[-1][0].append(word)
         else:
             found.append(([word], value))
@@ -125,7 +127,7 @@ def draw_dissipation(ax: Axes, times: Numbers, dissipation: Numbers) -> Axes:
     """Draw the dissipation over time, in logarithms if it spans decades, and return the axes."""
     values = np.asarray(dissipation, float)
     draw_series(ax, times, np.where(values > 0, values, np.nan), "dissipation D", gid="dissipation")
-    return _dress(ax, "time t", "dissipation D")
+    return label_axes(ax, "time t", "dissipation D")
 
 
 def draw_particles(ax: Axes, first: Numbers, last: Numbers, noun: str = "heads") -> Axes:
@@ -144,7 +146,7 @@ def draw_particles(ax: Axes, first: Numbers, last: Numbers, noun: str = "heads")
         ax.scatter(*places.T, s=18, color=colour, alpha=0.8, linewidths=0, label=name, zorder=2, gid=name)
     outside = _frame(ax, ends)
     ax.legend(frameon=False, fontsize=10, title=outside or None, title_fontsize=10)
-    return _dress(ax, f"first component of the {noun}", "second component")
+    return label_axes(ax, f"first component of the {noun}", "second component")
 
 
 def draw_layers(ax: Axes, last: Numbers, depth: int, noun: str = "heads") -> Axes:
@@ -155,19 +157,19 @@ def draw_layers(ax: Axes, last: Numbers, depth: int, noun: str = "heads") -> Axe
     bulk = flat[_central(flat - np.median(flat, 0))]
     axes = np.linalg.svd(bulk - bulk.mean(0), full_matrices=False)[2][:2]
     places = (layers - bulk.mean(0)) @ axes.T
-    for layer, colour in enumerate(DEPTHS(np.linspace(0.1, 0.85, depth))):
+    for layer, colour in enumerate(LAYER_COLOURS(np.linspace(0.1, 0.85, depth))):
         ax.scatter(
             *places[:, layer].T, s=18, color=colour, linewidths=0, label=f"layer {layer + 1}", gid=f"layer {layer + 1}"
         )
     outside = _frame(ax, [places.reshape(-1, 2)])
     ax.legend(frameon=False, fontsize=10, title=outside or None, title_fontsize=10)
-    return _dress(ax, f"first component of the {noun}", "second component")
+    return label_axes(ax, f"first component of the {noun}", "second component")
 
 
 def _central(offsets: np.ndarray) -> np.ndarray:
     """Which points are not far out: within some times the median distance from the middle."""
     away = np.linalg.norm(offsets, axis=1)
-    return away <= FAR * max(float(np.median(away)), np.finfo(float).tiny)
+    return away <= FAR_OUT * max(float(np.median(away)), np.finfo(float).tiny)
 
 
 def _frame(ax: Axes, ends: list[np.ndarray]) -> str:
@@ -191,15 +193,6 @@ def draw_spectra(ax: Axes, splitting: Numbers, translation: Numbers) -> Axes:
     ax.set_yticks([0.5, 1.5], ["together: H_tr", "apart: H"])
     values = np.concatenate([np.ravel(splitting), np.ravel(translation)]).astype(float)
     middle = max(float(np.median(np.abs(values))), 1e-12)
-    if np.abs(values).max() > FAR**2 * middle:
+    if np.abs(values).max() > FAR_OUT**2 * middle:
         symmetric_scale(ax, "x", values, middle)
-    return _dress(ax, "eigenvalues at the end (orange: unstable)", "")
-
-
-def _dress(ax: Axes, x: str, y: str) -> Axes:
-    ax.set_xlabel(x, fontsize=12, color=INK)
-    ax.set_ylabel(y, fontsize=12, color=INK)
-    ax.tick_params(labelsize=10, colors=INK)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color(FAINT)
-    return ax
+    return label_axes(ax, "eigenvalues at the end (orange: unstable)", "")

@@ -1,4 +1,4 @@
-"""Two ways from one measure to another: along a geodesic mass moves, along a mixture it fades out and in."""
+"""From one measure to another along the geodesic, where mass moves, and along the mixture, where it fades out and in."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,23 @@ from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.measures import Particles
 from measureflow.plotting.backdrops import BACK, FRONT, backdrop
-from measureflow.plotting.marks import PALETTE
+from measureflow.plotting.captions import short_times
+from measureflow.plotting.colours import PALETTE
+from measureflow.plotting.layout import AnyFigure, page
+from measureflow.plotting.predictions import Curve, draw_curves
 from measureflow.plotting.view import View, view_of
-from measureflow.plotting.words import short_times
 
-START, END = (np.array(to_rgb(colour)) for colour in PALETTE[:2])
-"""The colours of the two measures; what moves between them changes from one to the other."""
+START = np.array(to_rgb(PALETTE[0]))
+"""The colour of the first measure; mass that moves changes from this colour to the other."""
+
+END = np.array(to_rgb(PALETTE[1]))
+"""The colour of the second measure."""
+
 INK_AREA = 2600.0
 """The area of all marks together, in points squared for a picture three inches wide."""
 
 
-def draw_interpolations(
+def draw_geodesic_and_mixture(
     axes: Numbers,
     geodesic: Sequence[Particles],
     mixture: Sequence[Particles],
@@ -51,6 +57,24 @@ def draw_interpolations(
         top.set_title(f"geodesic, t = {name}", fontsize=9 * scale)
         bottom.set_title(f"mixture, t = {name}", fontsize=9 * scale)
     return axes
+
+
+def geodesic_and_mixture_figure(
+    geodesic: Sequence[Particles],
+    mixture: Sequence[Particles],
+    times: Numbers,
+    curves: Sequence[Curve],
+    name: str,
+    *,
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw frames of a geodesic above those of a mixture, and beside them `curves` of an energy along each, with its `name`."""
+    count = np.size(times)
+    figure = page(figure, 2.4 * count + 5.2, 5.2)
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(2.4 * count, 5.2))[0]
+    draw_geodesic_and_mixture(left.subplots(2, count), geodesic, mixture, times)
+    draw_curves(right.subplots(), curves, "share of the way t", name)
+    return figure
 
 
 def _origins(mu: Particles, first: Particles, t: float) -> np.ndarray:

@@ -12,16 +12,19 @@ from scipy.spatial.distance import pdist
 
 from measureflow import checks
 from measureflow.annotations import Numbers
-from measureflow.plotting.marks import PALETTE
+from measureflow.plotting.colours import PALETTE
 from measureflow.spaces import AbstractSpace
 
-AZIMUTH, ELEVATION = -60.0, 20.0
-"""Degrees: from where three dimensions are seen when nothing asks for another side."""
+AZIMUTH = -60.0
+"""Degrees around the vertical axis from which three dimensions are seen when nothing asks for another side."""
+
+ELEVATION = 20.0
+"""Degrees above the horizontal plane, as well."""
 
 MARGIN = 1.2
 """How much wider than the cloud the picture is: the mark of many tokens together is a seventh of its half width."""
 
-ASIDE = 0.4
+CLEARANCE = 0.4
 """Clusters this part of the picture's half width apart do not hide each other."""
 
 
@@ -119,7 +122,7 @@ def _side(points: np.ndarray, spherical: bool, labels: Numbers | None) -> tuple[
     for side in sides:
         axes = _seen_from(*side)
         clear = np.tanh(4 * (telling @ axes[:, 2] - 0.2)).mean() if spherical else 0.0
-        good.append(clear + min(_apart(centres @ axes[:, :2]), ASIDE) / ASIDE)
+        good.append(clear + min(_apart(centres @ axes[:, :2]), CLEARANCE) / CLEARANCE)
     return sides[int(np.argmax(np.round(good, 6)))]  # rounded: equal sides are told apart by their order, not by noise
 
 

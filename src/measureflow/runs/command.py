@@ -60,9 +60,13 @@ class AbstractCommand(abc.ABC):
         """Words of the table that are explained below it."""
         return ()
 
-    def figure(self, run: "Run") -> Any:
-        """The picture: that of the measure unless the command has its own."""
-        return run.word.figure(run)
+    def figure(self, run: "Run", figure: Any = None) -> Any:
+        """Draw a run into a figure, a new one unless given: as its measure does unless the command has a picture of its own."""
+        return run.word.figure(run, figure)
+
+    def draw(self, ax: Any, run: "Run", i: int) -> Any:
+        """Draw the measure of one frame on axes, and return the axes."""
+        return run.word.draw(ax, run, i)
 
     def movie(self, run: "Run", file: Path) -> None:
         """The moving picture: that of the measure."""

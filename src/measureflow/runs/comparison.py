@@ -101,21 +101,25 @@ def compare(*paths: str | Path) -> Comparison:
     return Comparison(runs)
 
 
-def figure(found: Comparison) -> Any:
-    """The picture of a comparison: one run drawn over its limit, or several side by side with their curves together."""
-    from measureflow.plotting import compare_figure, variants_figure
+def figure(found: Comparison, figure: Any = None) -> Any:
+    """Draw a comparison into a figure, a new one unless given: a run over its limit, or several side by side."""
+    from measureflow.plotting.comparison import overlay_figure, side_by_side_figure
 
     distances = found.distances
     if _drawn_over(found) and (distance := distances[0]) is not None:
         kinds = tuple(run.word.overlay for run in found.runs)
         limit = next(i for i, kind in enumerate(kinds) if kind != "particles")
-        return compare_figure(kinds, _pairs(found, distance, limit), distance, _title(found), _caption(kinds))
+        return overlay_figure(
+            kinds, _pairs(found, distance, limit), distance, _title(found), _caption(kinds), figure=figure
+        )
     if not found.shared and all(distance is None for distance in distances):
         raise InputError("The runs have nothing in common to draw: no series, no time, no space.")
     seen = [run.word.looked(run) for run in found.runs]
     last = [each.at(-1) for each in seen] if all(run.kept for run in found.runs) else []
     letter = "z" if all(run.look.rescaled for run in found.runs) else "x"
-    return variants_figure(found.runs, found.names, found.shared, distances, last=last, letter=letter)
+    return side_by_side_figure(
+        found.runs, found.names, found.shared, distances, last=last, letter=letter, figure=figure
+    )
 
 
 def _drawn_over(found: Comparison) -> bool:
@@ -126,10 +130,10 @@ def _drawn_over(found: Comparison) -> bool:
 
 def _pairs(found: Comparison, distance: Distance, limit: int) -> dict[float, tuple[Any, Any]]:
     """The frames of both runs at telling times of the limit, by time."""
-    from measureflow.plotting import telling_frames
+    from measureflow.plotting import key_frames
 
     series = next(iter(found.runs[limit].series.values())).values[distance.pairs[:, limit]]
-    chosen = [(float(distance.times[k]), distance.pairs[k].tolist()) for k in telling_frames(series)]
+    chosen = [(float(distance.times[k]), distance.pairs[k].tolist()) for k in key_frames(series)]
     one, other = found.runs
     return {time: (one.word.drawn(one.at(i)), other.word.drawn(other.at(j))) for time, (i, j) in chosen}
 

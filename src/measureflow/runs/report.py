@@ -77,14 +77,23 @@ def _told(series: Watched, times: np.ndarray) -> str:
     )
 
 
-def figure(run: Recorded) -> Any:
-    """The picture of a run."""
+def figure(run: Recorded, figure: Any = None) -> Any:
+    """Draw a run into a figure or subfigure, a new figure unless given, and return it."""
     _check_drawable(run)
     if _has_frames(run):
-        return _describer(run).figure(run)
-    from measureflow.plotting import watched_figure
+        return _describer(run).figure(run, figure)
+    from measureflow.plotting.time_series import series_figure
 
-    return watched_figure(run)
+    return series_figure(run, figure=figure)
+
+
+def draw(ax: Any, run: Recorded, i: int) -> Any:
+    """Draw the measure of one frame of a run on axes, and return the axes."""
+    _check_drawable(run)
+    source = _source(run)
+    if not (source.kept if isinstance(source, Run) else source.kept is not None):
+        raise InputError("No frames were kept, so there is none to draw on `ax`; name a series with `show` instead.")
+    return _describer(run).draw(ax, run, i)
 
 
 def movie(run: Recorded, file: str | Path) -> Path:

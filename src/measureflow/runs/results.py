@@ -17,19 +17,24 @@ import numpy as np
 from jaxtyping import Array
 
 from measureflow import checks
+from measureflow.desk import frame_at
 from measureflow.diagnostics import Mergers
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Outcome, Trajectory
 from measureflow.plotting import Record, Recorded
+from measureflow.plotting.layout import check_axes
+from measureflow.plotting.time_series import draw_run_series, mark_blow_up
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
 from measureflow.runs.recorder import look_at, word_of
 from measureflow.runs.report import card as report_card
+from measureflow.runs.report import draw as draw_run_frame
 from measureflow.runs.report import figure as run_picture
 from measureflow.runs.report import movie as run_movie
 from measureflow.words.measures import AbstractMeasureWord
 from measureflow.words.series import Watched, observed, observed_series, unnamed, watch
 from measureflow.words.settings import InputError
+from measureflow.words.table import nearest
 
 FORMAT = 1
 """The version of the files of paths."""
@@ -77,11 +82,71 @@ def check_single(path: Trajectory) -> None:
         )
 
 
-def figure(
-    result: Trajectory | Run, *, energy: AbstractEnergy | None = None, series: Curves | None = None, title: str = ""
+def plot(
+    result: Trajectory | Run,
+    *,
+    energy: AbstractEnergy | None = None,
+    series: Curves | None = None,
+    title: str = "",
+    figure: Any = None,
+    ax: Any = None,
+    show: str | None = None,
+    frame: int | None = None,
+    time: float | None = None,
 ) -> Any:
-    """The picture of a path or a run, with further curves if they are asked for."""
-    return shown(run_picture(record_of(result, energy, series, title)))
+    """Draw a path or a run into a figure, or one panel of it on axes; the docstring of `OnDesk.plot` says how."""
+    _check_request(figure, ax, show, frame, time, energy or series)
+    record = record_of(result, energy, series, title)
+    if ax is None:
+        drawn = run_picture(record, figure)
+        return shown(drawn) if figure is None else drawn
+    check_axes(ax)
+    if show is not None:
+        return _draw_series(ax, record, show, title)
+    i = frame_at(record.times, -1 if frame is None and time is None else frame, time)
+    if not -len(record.times) <= i < len(record.times):
+        raise IndexError(f"`frame` is {i}, but there are {len(record.times)} frames.")
+    draw_run_frame(ax, record, i)
+    ax.set_title(title or f"t = {record.times[i]:.4g}", fontsize=12, parse_math=False)
+    return ax
+
+
+def _draw_series(ax: Any, record: Recorded, show: str, title: str) -> Any:
+    """Draw one series over time, given its name or its label."""
+    named = {series.label: name for name, series in record.series.items()} | {name: name for name in record.series}
+    if show not in named:
+        known = list(record.series)
+        raise InputError(f"`show` {show!r} is no series{nearest(show, known)}; known are {', '.join(known)}.")
+    draw_run_series(ax, record, named[show])
+    if (blow_up := record.stats.get("blow_up_time")) is not None:
+        mark_blow_up(ax, blow_up)
+    if title:
+        ax.set_title(title, fontsize=12, parse_math=False)
+    return ax
+
+
+def _check_request(figure: Any, ax: Any, show: str | None, frame: int | None, time: float | None, curves: Any) -> None:
+    """Refuse arguments of `plot` that contradict each other."""
+    of_a_frame = frame is not None or time is not None
+    rules = [
+        (
+            figure is not None and ax is not None,
+            "`figure` takes the whole picture and `ax` one panel: give one of the two",
+        ),
+        (
+            ax is None and (show is not None or of_a_frame),
+            "`show`, `frame` and `time` choose what is drawn on `ax`: give axes, or leave them out for the whole picture",
+        ),
+        (show is not None and of_a_frame, "`show` draws a series over all times: leave out `frame` and `time`"),
+        (frame is not None and time is not None, "`frame` is an index and `time` a time: give one of the two"),
+        (
+            ax is not None and show is None and bool(curves),
+            "`energy` and `series` add curves to the whole picture: name the one to draw on `ax` with `show`",
+        ),
+    ]
+    for broken, sentence in rules:
+        if broken:
+            raise TypeError(f"{sentence}.")
 
 
 def movie(result: Trajectory | Run, file: str | Path, *, title: str = "") -> Path:
@@ -89,11 +154,17 @@ def movie(result: Trajectory | Run, file: str | Path, *, title: str = "") -> Pat
     return run_movie(record_of(result, title=title), file)
 
 
-def dendrogram(tree: Mergers, *, log: bool = False) -> Any:
-    """The picture of a tree of mergers."""
-    from measureflow.plotting import mergers_figure
+def dendrogram(tree: Mergers, *, log: bool = False, figure: Any = None, ax: Any = None) -> Any:
+    """Draw a tree of mergers into a figure, a new one unless given, or on axes."""
+    from measureflow.plotting.mergers import draw_mergers, mergers_figure
 
-    return shown(mergers_figure(tree.times, tree.pairs, tree.groups, tree.end, log=log))
+    parts = tree.times, tree.pairs, tree.groups, tree.end
+    _check_request(figure, ax, None, None, None, None)
+    if ax is not None:
+        check_axes(ax)
+        return draw_mergers(ax, *parts, log=log)
+    drawn = mergers_figure(*parts, log=log, figure=figure)
+    return shown(drawn) if figure is None else drawn
 
 
 def shown(figure: Any) -> Any:

@@ -28,10 +28,18 @@ FEW_VALUES = 6
 SEEDS = "seed"
 
 
-def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
-    """The picture of a sweep: `show` names a series or a final value, `theory` is a law to draw on top."""
-    from measureflow.plotting import Axis, Band, bands_figure, maps_figure
+def picture(sweep: "Sweep", show: str | None = None, theory: Any = None, figure: Any = None, ax: Any = None) -> Any:
+    """Draw a sweep into a figure, a new one unless given, or on axes; return what was drawn on.
 
+    `show` names a series or a final value, `theory` is a curve to draw on top.
+    """
+    from measureflow.plotting.layout import check_axes
+    from measureflow.plotting.sweeps import Axis, Band, bands_figure, draw_bands, draw_map, maps_figure
+
+    if figure is not None and ax is not None:
+        raise TypeError("`figure` takes the whole picture and `ax` one panel: give one of the two.")
+    if ax is not None:
+        check_axes(ax)
     if not sweep.cells:
         raise InputError(f"{str(sweep.path)!r} has no computed cells to draw yet.")
     values = _values(sweep, show)
@@ -44,12 +52,19 @@ def picture(sweep: "Sweep", show: str | None = None, theory: Any = None) -> Any:
     match [dim for dim in dims if dim not in split]:
         case [x] if len(split) < 2:
             bands = [Band(name, _samples(part, x, seeds)) for name, part in _parts(values, split)]
-            return bands_figure(axes[x], bands, label, f"{title}{', with 95% bands' if seeds else ''}", law)
+            if ax is not None:
+                return draw_bands(ax, axes[x], bands, label, law)
+            title += ", with 95% bands" if seeds else ""
+            return bands_figure(axes[x], bands, label, title, law, figure=figure)
         case [x, y] if len(split) < 2:
             x, y = ("time", x) if y == "time" else (x, y)
             mean = values.mean(seeds, skipna=True) if seeds else values
             maps = {name: part.transpose(x, y).values for name, part in _parts(mean, split)}
-            return maps_figure(axes[x], axes[y], maps, label, title, law)
+            if ax is None:
+                return maps_figure(axes[x], axes[y], maps, label, title, law, figure=figure)
+            if len(maps) > 1:
+                raise InputError(f"The sweep has {len(maps)} maps, which do not fit one `ax`; give a `figure`.")
+            return draw_map(ax, axes[x], axes[y], next(iter(maps.values())), label, law)
     raise InputError(
         f"A picture has up to two axes of numbers, and one of at most {FEW_VALUES} values beside; this sweep has "
         f"{', '.join(dims)}. Take a part of `open_sweep(path).to_xarray()` and draw that."

@@ -106,16 +106,18 @@ class Sweep:
 
         return dataset(self)
 
-    def plot(self, show: str | None = None, theory: Any = None) -> Any:
-        """The picture: a map over two axes, or curves with bands over one; values are means over the seed.
+    def plot(self, show: str | None = None, theory: Any = None, *, figure: Any = None, ax: Any = None) -> Any:
+        """Draw a map over two axes, or curves with bands over one; values are means over the seed.
 
-        `show` names the series or final value; `theory` is a `measureflow.plotting.Law` to draw on top, in place of the one that
-        the design names.
+        `show` names the series or final value; `theory` is a `measureflow.plotting.TheoryCurve` to draw on top, in place of
+        the one that the design names. The picture is drawn into `figure`, a figure or subfigure, or on the axes `ax` where it has
+        one panel, and returned; without either, on a new figure.
         """
         from measureflow.runs.results import shown
         from measureflow.sweeps.picture import picture
 
-        return shown(picture(self, show, theory))
+        drawn = picture(self, show, theory, figure, ax)
+        return shown(drawn) if figure is None and ax is None else drawn
 
     def save(self) -> Path:
         """Write the table as `table.zarr`, which `xarray.open_zarr` opens, in place of an older one."""

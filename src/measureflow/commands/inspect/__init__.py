@@ -36,9 +36,9 @@ class Inspect(AbstractCommand):
         """What the words of the table mean."""
         return load("measureflow.commands.inspect.report:NOTES")
 
-    def figure(self, run: "Run") -> Any:
+    def figure(self, run: "Run", figure: Any = None) -> Any:
         """Clusters across depth, sharpness, slopes, heads and the flow of single layers."""
-        return load("measureflow.commands.inspect.report:figure")(run)
+        return load("measureflow.commands.inspect.report:figure")(run, figure)
 
     def pages(self, run: "Run") -> dict[str, str]:
         """A page with all pictures, tables and verdicts, which opens without a network."""

@@ -19,11 +19,11 @@ PUBLISHED_RANGE = 1e2, 1e3
 """The range in which `R^2 gamma` of trained heads was published to lie (castin:24)."""
 
 
-def figure(run: Run) -> Any:
+def figure(run: Run, figure: Any = None) -> Any:
     """The picture of an inspected model."""
     from measureflow.plotting.inspection import inspection_figure
 
-    return inspection_figure(Inspected(run), run.title)
+    return inspection_figure(Inspected(run), run.title, figure=figure)
 
 
 def rows(run: Run) -> Iterator[tuple[str, str]]:

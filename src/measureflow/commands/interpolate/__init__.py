@@ -31,9 +31,13 @@ class Interpolate(AbstractCommand):
         """Switches, what each stage did, and how still those were that had to stay."""
         yield from load("measureflow.commands.interpolate.report:rows")(run)
 
-    def figure(self, run: "Run") -> Any:
+    def figure(self, run: "Run", figure: Any = None) -> Any:
         """Measures at the ends of stages, each in its colour, and how far they are from their targets."""
-        return load("measureflow.commands.interpolate.report:figure")(run)
+        return load("measureflow.commands.interpolate.report:figure")(run, figure)
+
+    def draw(self, ax: Any, run: "Run", i: int) -> Any:
+        """Measures at one time, each in its colour."""
+        return load("measureflow.commands.interpolate.report:draw")(ax, run, i)
 
     def movie(self, run: "Run", file: Path) -> None:
         """Measures in motion, each in its colour."""

@@ -30,13 +30,20 @@ def labels_of(run: Run) -> np.ndarray:
     return np.repeat(np.arange(len(tokens)), tokens)
 
 
-def figure(run: Run) -> Any:
+def figure(run: Run, figure: Any = None) -> Any:
     """Measures at the ends of stages, and below how far they are from their targets."""
-    from measureflow.plotting import interpolation_figure
+    from measureflow.plotting.interpolation import interpolation_figure
 
     errors = [series.values for name, series in run.series.items() if name.startswith("measure_")]
     stages = list(zip(run.stats.get("stages", []), run.stats.get("ends", []), strict=True))
-    return interpolation_figure(run, np.array(errors), labels_of(run), stages)
+    return interpolation_figure(run, np.array(errors), labels_of(run), stages, figure=figure)
+
+
+def draw(ax: Any, run: Run, i: int) -> Any:
+    """Measures at one time, each in its colour."""
+    from measureflow.plotting.run import draw_frame
+
+    return draw_frame(ax, run, i, labels=labels_of(run))
 
 
 def movie(run: Run, file: Path) -> None:

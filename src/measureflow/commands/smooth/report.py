@@ -71,12 +71,12 @@ def _advice(found: Smoothing) -> str:
 
 def figure(found: Smoothing) -> Any:
     """The picture."""
-    from measureflow.plotting import Fading, smoothing_figure
+    from measureflow.plotting.smoothing import SimilarityDecay, smoothing_figure
 
     exact = found.laws[1].kind == "exact"
     rates = [None if found.relu or law.kind != "exact" else law.value for law in found.laws]
     return smoothing_figure(
-        [Fading(*parts) for parts in zip(_names(found), found.runs, rates, strict=True)],
+        [SimilarityDecay(*parts) for parts in zip(_names(found), found.runs, rates, strict=True)],
         found.alphas,
         found.over,
         chosen=(found.alpha, found.measured[1].value),

@@ -39,9 +39,9 @@ class AbstractTraining(AbstractCommand):
         """What the words of the table mean."""
         return load("measureflow.commands.train.report:notes")(run)
 
-    def figure(self, run: "Run") -> Any:
+    def figure(self, run: "Run", figure: Any = None) -> Any:
         """Risk, dissipation, the cloud of particles and the spectra that decide its stability."""
-        return load("measureflow.commands.train.report:figure")(run)
+        return load("measureflow.commands.train.report:figure")(run, figure)
 
 
 class TrainHeads(AbstractTraining):

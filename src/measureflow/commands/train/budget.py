@@ -78,7 +78,7 @@ def budget_of(config: Training, *, repeats: int = 16) -> ErrorBudget:
 
 def figure(found: ErrorBudget, config: Training) -> Any:
     """Errors over numbers of particles and steps, beside the sum of their terms."""
-    from measureflow.plotting import budget_figure
+    from measureflow.plotting.budgets import budget_figure
 
     title = f"{config.optimiser} of {config.noun} on {config.data} against the mean-field equation"
     return budget_figure(found.counts, found.steps, found.total, found.bounds, noun=found.noun, title=title)

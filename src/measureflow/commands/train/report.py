@@ -51,9 +51,9 @@ def notes(run: "Run") -> "tuple[Note, ...]":
     return load("measureflow.training.glossary:notes")("risk", "dissipation", *baselines, *found, *spectra)
 
 
-def figure(run: "Run") -> Any:
+def figure(run: "Run", figure: Any = None) -> Any:
     """Risk, dissipation, the cloud of particles and the spectra; what a killed run has not stored is computed now."""
-    from measureflow.plotting import training_figure
+    from measureflow.plotting.training import training_figure
 
     stored = {name: run.data[name].values for name in DRAWN if name in run.data}
     if "invariants" not in stored:
@@ -61,7 +61,13 @@ def figure(run: "Run") -> Any:
     names = KINDS[run.config.noun].baselines
     lines = {names[name]: run.stats[name] for name in names if name in run.stats and not run.config.decay}
     return training_figure(
-        run, many=run.config.limit, noun=run.config.noun, depth=run.config.depth, baselines=lines, **stored
+        run,
+        many=run.config.limit,
+        noun=run.config.noun,
+        depth=run.config.depth,
+        baselines=lines,
+        figure=figure,
+        **stored,
     )
 
 

@@ -14,9 +14,8 @@ from measureflow.diagnostics import centres
 from measureflow.fields import Causal, SoftmaxAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Figure, panels
-from measureflow.plotting.laws import dress
-from measureflow.plotting.marks import FAINT, PALETTE
+from measureflow.plotting import Figure, label_axes, panels
+from measureflow.plotting.colours import FAINT, PALETTE
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.causal.waiting import rates, velocities
@@ -97,13 +96,13 @@ def draw(found: dict) -> Figure:
         if ways:
             ways[0].set_label(name)
     left.set(xscale="log", ylim=(-180, 180), yticks=[-180, -90, 0, 90, 180])
-    dress(left, "1 + time t", "angle in degrees")
+    label_axes(left, "1 + time t", "angle in degrees")
     left.legend(frameon=False, fontsize=10, loc="upper left", bbox_to_anchor=(0.0, 1.1), ncols=2)
     for drift, colour, name in zip(found["drift"], PALETTE, ("strong centres", "other Rényi centres"), strict=False):
         seen = np.sort(np.maximum(drift, 1e-8))
         right.step(seen, np.arange(1, len(seen) + 1) / len(seen), color=colour, linewidth=2.2, label=name, gid="law")
     right.set_xscale("log")
-    dress(right, "way by time 75, all starts", "share of centres")
+    label_axes(right, "way by time 75, all starts", "share of centres")
     right.axvline(SEPARATION, color=FAINT, linewidth=1, linestyle=":")
     right.text(SEPARATION * 0.9, 0.02, "δ", ha="right", fontsize=11)
     return figure

@@ -8,7 +8,8 @@ The cell of a leader, where it scores highest of all, is a cone and so convex: w
 
 import numpy as np
 
-from measureflow.plotting import Curve, Figure, draw_cells, draw_curves, panels
+from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting.paths import draw_regions
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.studies.clusters.frank_wolfe import ETA, steps
 
@@ -71,7 +72,7 @@ def draw(data: tuple) -> Figure:
     figure, axes = panels(3, width=4.4, height=4.1)
     for ax, layer in zip(axes, (0, 12), strict=False):
         title = "start" if layer == 0 else f"after {layer} layers"
-        draw_cells(ax, grid, grid, cells, points=path[layer], labels=owners, title=title)
+        draw_regions(ax, grid, grid, cells, points=path[layer], labels=owners, title=title)
     order = np.argsort(masses)
     curve = Curve("mass at a leader", np.arange(1, LEADERS + 1), found[order], masses[order])
     draw_curves(axes[2], [curve], "leaders, by their cell", "mass", law="mass of its cell", title="end")

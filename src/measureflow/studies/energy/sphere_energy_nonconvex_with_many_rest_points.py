@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 from measureflow.energies import InteractionEnergy
 from measureflow.fields import AbstractAttention, SoftmaxAttention, UnnormalisedAttention
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, ways_figure
+from measureflow.plotting import Curve, Figure
+from measureflow.plotting.transport import geodesic_and_mixture_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.theory import rates
@@ -112,4 +113,4 @@ def draw(ways: dict[str, tuple[np.ndarray, list[Particles]]]) -> Figure:
     """A cluster that opens along a geodesic against one that fades into a pair, and the energy along both."""
     curves = [Curve(name, SHARES, energy) for name, (energy, _) in ways.items()]
     (_, geodesic), (_, mixture) = ways.values()
-    return ways_figure(geodesic, mixture, SHARES[::10], curves, "energy")
+    return geodesic_and_mixture_figure(geodesic, mixture, SHARES[::10], curves, "energy")

@@ -7,7 +7,7 @@ all n modes need β far above n⁴.
 import numpy as np
 
 from measureflow.diagnostics import line_modes
-from measureflow.plotting import Figure, dress, panels
+from measureflow.plotting import Figure, label_axes, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 
 CLAIM = Claim(
@@ -53,5 +53,5 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     ax.plot([], [], color="#D55E00", label="cubes of normal tokens")
     ax.set_xscale("log")
     ax.legend(frameon=False, fontsize=10)
-    dress(ax, "bandwidth h", "modes of 50 tokens")
+    label_axes(ax, "bandwidth h", "modes of 50 tokens")
     return figure

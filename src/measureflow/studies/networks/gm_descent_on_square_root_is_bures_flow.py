@@ -14,7 +14,7 @@ from scipy.stats import norm
 from measureflow.flows import Euler, evolve
 from measureflow.measures import GaussianMixture
 from measureflow.networks import GaussianMixtureLayer
-from measureflow.plotting import Figure, draw_ellipses, dress, panels
+from measureflow.plotting import Figure, draw_ellipses, label_axes, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.training import Descent, NeuronRisk, Neurons
 from measureflow.training.activations import ReLU
@@ -89,5 +89,5 @@ def draw(data: tuple) -> Figure:
     means, covs = data
     figure, (ax,) = panels(width=6.4, height=4.8)
     draw_ellipses(ax, means[:, :, :2], covs[:, :, :2, :2])
-    dress(ax, "output a", "weight w₁", f"{COMPONENTS} components along the flow")
+    label_axes(ax, "output a", "weight w₁", f"{COMPONENTS} components along the flow")
     return figure

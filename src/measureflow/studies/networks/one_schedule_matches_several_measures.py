@@ -6,7 +6,8 @@ from measureflow.fields import Packed
 from measureflow.measures import Particles
 from measureflow.networks import interpolate
 from measureflow.networks.routing import unit
-from measureflow.plotting import Along, Figure, Record, interpolation_figure
+from measureflow.plotting import Figure, Record, TimeSeries
+from measureflow.plotting.interpolation import interpolation_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.transport import wasserstein
@@ -64,5 +65,5 @@ def draw(data: tuple) -> Figure:
     frames = [Packed(plan, [60] * 3).unpack(path.at(i)) for i in range(len(times))]
     errors = np.array([[float(wasserstein(mu, end)) for mu, end in zip(row, ends, strict=True)] for row in frames]).T
     stages = [("start", 0.0), *((stage.name, stage.end) for stage in plan.stages)]
-    shown = Record(path, {"error": Along(errors.max(0), "W₂")}, "three overlapping measures under one schedule")
+    shown = Record(path, {"error": TimeSeries(errors.max(0), "W₂")}, "three overlapping measures under one schedule")
     return interpolation_figure(shown, errors, np.repeat(np.arange(3), 60), stages)

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from measureflow.fields import Graph
 from measureflow.networks import AbstractWeights, log_modes, log_similarities, mode_similarities
-from measureflow.plotting import Curve, draw_curves, dress
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting import Curve, draw_curves, label_axes
+from measureflow.plotting.colours import FAINT, INK, PALETTE
 
 
 def connected(rng: np.random.Generator, n: int = 30, share: float = 0.2) -> sparse.csr_array:
@@ -48,7 +48,7 @@ def draw_rates(ax: Any, measured: tuple, law: tuple, name: str, level: float, wo
     ax.annotate(
         word, (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, 4), textcoords="offset points", color=INK
     )
-    dress(ax, "residual strength α", r"rate $\mu^{1/t}$")
+    label_axes(ax, "residual strength α", r"rate $\mu^{1/t}$")
     ax.legend(frameon=False, fontsize=10, labelcolor=INK)
 
 

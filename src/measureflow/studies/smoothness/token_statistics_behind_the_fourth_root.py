@@ -12,9 +12,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from measureflow.models.synthetic_clouds import SYNTHETIC_CLOUDS, SyntheticCloud
-from measureflow.plotting import Figure, panels
-from measureflow.plotting.laws import dress
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting import Figure, label_axes, panels
+from measureflow.plotting.colours import FAINT, INK, PALETTE
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal, slope
 from measureflow.studies.smoothness.adversarial import tempting
 from measureflow.studies.smoothness.jacobian import jacobian, norm
@@ -100,5 +99,5 @@ def draw(found: dict[float, np.ndarray]) -> Figure:
     ax.set_ylim(-0.6, len(SYNTHETIC_CLOUDS) + 0.3)
     ax.set_xlim(right=0.66)
     ax.legend(frameon=False, fontsize=10, loc="upper left")
-    dress(ax, "exponent of the Lipschitz constant in the number of tokens", "")
+    label_axes(ax, "exponent of the Lipschitz constant in the number of tokens", "")
     return figure

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from measureflow.plotting import Curve, Figure, draw_curves, draw_ranges, panels
+from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting.predictions import draw_ranges
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.studies.synchronization.thirds import margin, tau
 from measureflow.theory import synchronization

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from measureflow.plotting import Figure, dress, panels
+from measureflow.plotting import Figure, label_axes, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 from measureflow.studies.synchronization.thirds import margin
 from measureflow.theory import synchronization
@@ -90,5 +90,5 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     ax.set(xlim=(-40.0, 4.0), ylim=(-1.2, 1.2))
     ax.annotate("empty", (2.0, -0.6), ha="center", fontsize=11, color="#2E3440")
     ax.legend(frameon=False, fontsize=10, loc="upper left")
-    dress(ax, "margin of the criterion", "top eigenvalue of the most stable polygon")
+    label_axes(ax, "margin of the criterion", "top eigenvalue of the most stable polygon")
     return figure

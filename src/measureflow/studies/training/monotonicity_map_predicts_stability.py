@@ -17,7 +17,7 @@ from measureflow.energies import AbstractEnergy
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
 from measureflow.plotting import Figure, draw_table, panels
-from measureflow.plotting.marks import PALETTE
+from measureflow.plotting.colours import PALETTE
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import Constant, Descent, NeuronRisk, Neurons, Ridge, fixtures

@@ -11,7 +11,8 @@ from scipy.integrate import cumulative_simpson, simpson
 from measureflow.energies import GradientFlow
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, draw_curves, draw_particles, panels
+from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting.training import draw_particles
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.training import Descent, InverseTime, dissipation, fixtures

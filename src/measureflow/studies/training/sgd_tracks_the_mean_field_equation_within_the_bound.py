@@ -6,7 +6,8 @@ The terms are measured one by one on coupled runs: the empirical measure like `N
 
 import numpy as np
 
-from measureflow.plotting import Figure, budget_figure
+from measureflow.plotting import Figure
+from measureflow.plotting.budgets import budget_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import Descent, ErrorBudget, InverseTime, TrainingRule, error_budget, fixtures
 

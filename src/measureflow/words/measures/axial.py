@@ -72,11 +72,18 @@ class AxialWord(AbstractDensityWord):
         moments = even.grid.polynomials @ (arrays["density"] * even.grid.weights)
         return eqx.tree_at(lambda mu: mu.moments, even, jnp.asarray(moments))
 
-    def figure(self, run: "Recorded") -> Any:
-        """The density over heights at four telling times and through time, and the series."""
-        from measureflow.plotting import axial_figure
+    def figure(self, run: "Recorded", figure: Any = None) -> Any:
+        """The density over heights at four key frames and through time, and the series."""
+        from measureflow.plotting.density import axial_figure
 
-        return axial_figure(run)
+        return axial_figure(run, figure=figure)
+
+    def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
+        """The density of a frame over heights."""
+        from measureflow.plotting.density import draw_density_over_height
+
+        mu = run.at(i)
+        return draw_density_over_height(ax, mu.grid.z, mu.values)
 
 
 WORD = AxialWord()

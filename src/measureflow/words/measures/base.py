@@ -108,8 +108,12 @@ class AbstractMeasureWord(abc.ABC):
         return run
 
     @abc.abstractmethod
-    def figure(self, run: "Recorded") -> Any:
-        """The picture of a run."""
+    def figure(self, run: "Recorded", figure: Any = None) -> Any:
+        """Draw a run into a figure, a new one unless given, and return the figure."""
+
+    @abc.abstractmethod
+    def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
+        """Draw the measure of one frame of a run on axes, as the figure of the run does, and return the axes."""
 
     def movie(self, run: "Recorded", file: Any) -> None:
         """Write the run as a moving picture."""

@@ -68,11 +68,17 @@ class AbstractRing(AbstractDensityWord):
         count = Series("peaks", lambda mu: peaks(np.asarray(mu.values)), "peaks", host=True, counts=True, drawn=False)
         return (*super().series(look), count)
 
-    def figure(self, run: "Recorded") -> Any:
-        """Rings at four telling times, and the density over time."""
-        from measureflow.plotting import circle_figure
+    def figure(self, run: "Recorded", figure: Any = None) -> Any:
+        """Rings at four key frames, and the density over time."""
+        from measureflow.plotting.density import circle_figure
 
-        return circle_figure(run)
+        return circle_figure(run, figure=figure)
+
+    def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
+        """The ring of a frame."""
+        from measureflow.plotting.density import draw_ring_with_peak
+
+        return draw_ring_with_peak(ax, run.at(i).values)
 
 
 def values_in(config: "Settings") -> np.ndarray:

@@ -41,11 +41,19 @@ class AbstractNormal(AbstractMeasureWord):
             Series("rank", rank, "effective rank", host=True),
         )
 
-    def figure(self, run: "Recorded") -> Any:
+    def figure(self, run: "Recorded", figure: Any = None) -> Any:
         """Ellipses, the cone of covariances, and the series."""
-        from measureflow.plotting import gaussian_figure
+        from measureflow.plotting.gaussian import gaussian_figure
 
-        return gaussian_figure(run, blow_up_time=run.stats.get("blow_up_time"))
+        return gaussian_figure(run, blow_up_time=run.stats.get("blow_up_time"), figure=figure)
+
+    def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
+        """Ellipses of a frame, or its density on the line; in many dimensions in the plane where the last frame is widest."""
+        from measureflow.plotting import draw_gaussian
+        from measureflow.plotting.gaussian import widest_plane
+
+        last = run.at(-1)
+        return draw_gaussian(ax, run.at(i), widest_plane(last) if last.space.dim > 2 else None)
 
 
 def held(config: "Settings", *names: str) -> dict[str, np.ndarray]:

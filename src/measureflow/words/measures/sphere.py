@@ -87,11 +87,18 @@ class SphereWord(AbstractDensityWord):
         values = np.asarray(grid.synthesise(mu.moments[..., None]))[:, 0] / (4 * np.pi)
         return {"density": values.reshape(grid.latitudes, grid.longitudes), "height": grid.z}
 
-    def figure(self, run: "Recorded") -> Any:
-        """Maps at four telling times, and the series."""
-        from measureflow.plotting import sphere_figure
+    def figure(self, run: "Recorded", figure: Any = None) -> Any:
+        """Maps at four key frames, and the series."""
+        from measureflow.plotting.density import sphere_figure
 
-        return sphere_figure(run, lambda i: self.drawn(run.at(i)))
+        return sphere_figure(run, lambda i: self.drawn(run.at(i)), figure=figure)
+
+    def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
+        """The map of a frame."""
+        from measureflow.plotting.density import draw_globe_map
+
+        found = self.drawn(run.at(i))
+        return draw_globe_map(ax, found["density"], found["height"])
 
 
 WORD = SphereWord()

@@ -110,8 +110,8 @@ class AbstractTokens(AbstractMeasureWord):
         """The run with its tokens as they are looked at."""
         return as_seen(run)
 
-    def figure(self, run: "Recorded") -> Any:
-        """Tokens at four telling times, coloured by their cluster at the end; series below."""
+    def figure(self, run: "Recorded", figure: Any = None) -> Any:
+        """Tokens at four key frames, coloured by their cluster at the end; series below."""
         from measureflow.plotting import run_figure
 
         return run_figure(
@@ -120,7 +120,14 @@ class AbstractTokens(AbstractMeasureWord):
             blow_up_time=run.stats.get("blow_up_time"),
             letter=letter(run.look),
             note=frame_note(run.look),
+            figure=figure,
         )
+
+    def draw(self, ax: Any, run: "Recorded", i: int) -> Any:
+        """Tokens of a frame, coloured by their cluster at the end."""
+        from measureflow.plotting.run import draw_frame
+
+        return draw_frame(ax, as_seen(run), i, labels=final_clusters(run).labels, letter=letter(run.look))
 
     def movie(self, run: "Recorded", file: Any) -> None:
         """Write the tokens in motion."""

@@ -11,11 +11,11 @@ from measureflow.plotting import (
     draw_curves,
     draw_hull,
     draw_paths,
-    draw_ranges,
     draw_table,
     panels,
-    ways_figure,
 )
+from measureflow.plotting.predictions import draw_ranges
+from measureflow.plotting.transport import geodesic_and_mixture_figure
 
 SQUARE = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [0.2, 0.1]])
 
@@ -90,7 +90,7 @@ def test_counts_stand_side_by_side():
 def test_a_geodesic_is_shown_against_a_mixture_with_a_curve_for_each():
     one, other = (mf.Particles(mf.Euclidean(2), SQUARE[:2] + shift) for shift in (0.0, 1.0))
     curves = [Curve(name, [0.0, 1.0], [0.0, 1.0]) for name in ("geodesic", "mixture")]
-    figure = ways_figure([one, other], [one, other], [0.0, 1.0], curves, "energy")
+    figure = geodesic_and_mixture_figure([one, other], [one, other], [0.0, 1.0], curves, "energy")
     assert len(figure.axes) == 5
     assert len(figure.findobj(lambda artist: artist.get_gid() == "found")) == 2
 

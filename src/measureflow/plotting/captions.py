@@ -1,12 +1,18 @@
-"""The words on a picture: times, captions, titles that fit."""
+"""The words on a picture: times, captions, and titles that fit the width of the figure."""
 
 import textwrap
 
 import numpy as np
+from matplotlib.figure import FigureBase
 
 from measureflow.annotations import Numbers
-from measureflow.plotting.marks import PALETTE
+from measureflow.plotting.colours import INK, PALETTE
 from measureflow.spaces import AbstractSpace
+
+CAPTION_COLOUR = "#606060"
+
+LETTERS = 120
+"""Letters that fit a line of one inch if they are one point high: a letter is about 0.58 of its height wide, and usually less."""
 
 
 def short_times(times: Numbers) -> list[str]:
@@ -28,7 +34,7 @@ def clock_times(times: Numbers) -> list[str]:
 
 
 def caption(labels: Numbers | None, space: AbstractSpace) -> str:
-    """What colours and sizes mean, in a line."""
+    """What the colours and sizes of tokens mean, in a line."""
     size = "" if space.dim == 1 else "Area: share of the tokens that lie together."
     if labels is None:
         return size
@@ -46,11 +52,33 @@ def caption(labels: Numbers | None, space: AbstractSpace) -> str:
     return f"{colour}.   {size}".rstrip()
 
 
-def wrapped(title: str, letters: int = 115) -> str:
-    """A title broken into lines that fit a figure twelve inches wide."""
-    return "\n".join(textwrap.wrap(title, letters))
+def write_title(figure: FigureBase, title: str, size: float | int = 15) -> None:
+    """Write a title above a figure, in smaller letters and several lines where it is too long for one."""
+    if not title:
+        return
+    size = size if len(title) <= _letters(figure, size) else size / 1.2
+    figure.suptitle(_wrapped(figure, title, size), fontsize=size, color=INK, parse_math=False)
+
+
+def write_caption(figure: FigureBase, line: str, size: float | int = 9.5) -> None:
+    """Write a line below a figure, broken where it is too long."""
+    figure.supxlabel(_wrapped(figure, line, size), fontsize=size, color=CAPTION_COLOUR)
 
 
 def fitting(title: str, inches: float) -> float:
     """A font size at which a title fits a width: letters are about 0.58 of it wide."""
     return float(np.clip(0.95 * 72 * inches / (0.58 * max(len(title), 1)), 5.0, 13.0))
+
+
+def inches_wide(figure: FigureBase) -> float:
+    """The width of a figure or a subfigure."""
+    return float(figure.bbox.width / figure.dpi)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _letters(figure: FigureBase, size: float | int) -> float:
+    """How many letters of a size fit the width of a figure."""
+    return max(LETTERS * inches_wide(figure) / size, 1.0)
+
+
+def _wrapped(figure: FigureBase, text: str, size: float | int) -> str:
+    return "\n".join(textwrap.wrap(text, int(_letters(figure, size))))

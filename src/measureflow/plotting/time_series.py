@@ -1,25 +1,35 @@
-"""Numbers over time: curves, steps, and the frames at which most happens."""
+"""Numbers over time: curves, steps, and the frames between which most of the change happens."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from measureflow import checks
 from measureflow.annotations import Numbers
-from measureflow.plotting.marks import FAINT, INK, PALETTE
+from measureflow.plotting.captions import write_title
+from measureflow.plotting.colours import FAINT, INK, PALETTE
+from measureflow.plotting.layout import AnyFigure, page
+from measureflow.plotting.record import Recorded, drawn_series
+from measureflow.plotting.scales import is_wide, log_scale
 
-DECADES = 1.3
-"""A positive series that spans more powers of ten than this is drawn, and its progress measured, in logarithms."""
-
-
-LETTERS = 30
-"""Letters of a name that fit beside a curve."""
-
-LINEAR, TICKS = 1.0, 9
-"""Of a scale that is linear about zero: the width of that part, in powers of ten, and most ticks."""
+LABEL_LETTERS = 30
+"""Letters of a label that fit beside a curve in one line."""
 
 
-def telling_frames(series: Numbers) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class TimeSeries:
+    """A number at each frame of a path, with the label of its axis; `counts` says that it is a whole number, drawn as steps."""
+
+    values: Numbers
+    label: str
+    counts: bool = False
+    drawn: bool = True
+
+
+def key_frames(series: Numbers) -> tuple[int, ...]:
     """The first and last frame and two between: where a third and two thirds of the change have happened.
 
     The change is the way the series (an energy, or a number of clusters) has travelled up and down, in logarithms
@@ -38,6 +48,12 @@ def telling_frames(series: Numbers) -> tuple[int, ...]:
     return 0, second, third, k - 1
 
 
+def run_key_frames(run: Recorded) -> tuple[int, ...]:
+    """The key frames of the first series of a run that is drawn; evenly spaced frames where none is."""
+    names = drawn_series(run)
+    return key_frames(run.series[names[0]].values if names else np.arange(len(run.times)))
+
+
 def draw_energy(ax: Axes, times: Numbers, energy: Numbers, *, marked: tuple[int, ...] = ()) -> Axes:
     """Draw the interaction energy against time, with thin lines at the marked frames, and return the axes."""
     return draw_series(ax, times, energy, "interaction energy E", marked=marked, gid="energy")
@@ -46,14 +62,17 @@ def draw_energy(ax: Axes, times: Numbers, energy: Numbers, *, marked: tuple[int,
 def draw_series(
     ax: Axes, times: Numbers, series: Numbers, name: str, *, marked: tuple[int, ...] = (), gid: str = "series"
 ) -> Axes:
-    """Draw a number against time, in logarithms if it spans decades; thin lines at the marked frames. Return the axes."""
+    """Draw a number against time and return the axes: in logarithms if it spans decades, with thin lines at the marked frames.
+
+    `name` is the label of the vertical axis, and `gid` the name by which matplotlib finds the curve again.
+    """
     times, series = np.asarray(times, float), np.asarray(series, float)
     ax.plot(times, series, color=INK, linewidth=2.2, marker="o" if len(times) == 1 else None, gid=gid)
     if is_wide(series):
         log_scale(ax, series)
     else:
         ax.yaxis.set_major_formatter(ScalarFormatter(useMathText=True))
-    dress(ax, times, name, marked)
+    label_time_axes(ax, times, name, marked)
     ax.plot(times[list(marked)], series[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     return ax
 
@@ -74,7 +93,7 @@ def draw_steps(
         ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         top = 1.1 * max(np.nanmax(counts), 1.0) + 0.5
         ax.set_ylim(-0.04 * top, top)  # a dot at zero is not cut
-    dress(ax, times, name, marked)
+    label_time_axes(ax, times, name, marked)
     ax.plot(times[list(marked)], counts[list(marked)], "o", color=INK, markersize=6, markeredgecolor="white")
     ax.annotate(
         f"{counts[-1]:g}", (times[-1], counts[-1]), xytext=(9, 0), textcoords="offset points", va="center",
@@ -83,11 +102,11 @@ def draw_steps(
     return ax
 
 
-def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> None:
-    """Give a curve over time its axes, with thin lines at the marked frames."""
+def label_time_axes(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...] = ()) -> None:
+    """Label the axes of a curve over time, with thin lines at the marked frames."""
     ax.set_xlabel("time t", fontsize=13, color=INK)
     # What stands in brackets goes on a line of its own: a curve is lower than a long name.
-    ax.set_ylabel(name if len(name) <= LETTERS else name.replace(" (", "\n("), fontsize=13, color=INK)
+    ax.set_ylabel(name if len(name) <= LABEL_LETTERS else name.replace(" (", "\n("), fontsize=13, color=INK)
     ax.tick_params(labelsize=11, colors=INK)
     ax.yaxis.get_offset_text().set(fontsize=11, color=INK)
     ax.spines[["top", "right"]].set_visible(False)
@@ -101,67 +120,41 @@ def dress(ax: Axes, times: np.ndarray, name: str, marked: tuple[int, ...]) -> No
 
 
 def mark_blow_up(ax: Axes, time: float) -> Axes:
-    """Draw a dashed line where a flow over time ends because it blows up, and return the axes."""
+    """Draw a dashed line at the time at which a flow blows up, and return the axes."""
     first, last = ax.get_xlim()
     ax.set_xlim(first, max(last, time + 0.03 * (time - first)))
     ax.axvline(time, color=PALETTE[1], linestyle="--", linewidth=1.6, gid="blow-up")
     return ax
 
 
-def is_wide(series: Numbers) -> bool:
-    """Whether a series is positive and spans so many powers of ten that it needs logarithms."""
-    seen = np.asarray(series, float)
-    seen = seen[np.isfinite(seen)]
-    return bool(seen.size and seen.min() > 0 and np.log10(seen.max()) - np.log10(seen.min()) > DECADES)
+def draw_run_series(ax: Axes, run: Recorded, name: str, *, marked: tuple[int, ...] = ()) -> Axes:
+    """Draw one series of a run over time, whole numbers as steps, and return the axes."""
+    series = run.series[name]
+    draw = draw_steps if series.counts else draw_series
+    return draw(ax, run.times, series.values, series.label, marked=marked, gid=name)
 
 
-def log_scale(ax: Axes, series: np.ndarray) -> None:
-    """A logarithmic axis with limits and ticks of our own, since matplotlib's overflow where energies nearly do."""
-    logs = np.log10(series[np.isfinite(series)])
-    room = 0.05 * np.ptp(logs)
-    low, high = np.clip([logs.min() - room, logs.max() + room], -300, 300)
-    ax.set_ylim(10.0**low, 10.0**high)  # before the scale, which would otherwise look for limits
-    ax.set_yscale("log")
-    if high - low > 3:
-        powers = MaxNLocator(6, integer=True, steps=[1, 2, 3, 5, 10]).tick_values(low, high)
-        ax.yaxis.set_major_locator(FixedLocator(10.0 ** powers[(low <= powers) & (powers <= high)]))
-    else:
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    ax.yaxis.set_minor_locator(NullLocator())
+def draw_series_row(
+    figure: FigureBase, run: Recorded, *, marked: tuple[int, ...] = (), blow_up_time: float | None = None
+) -> list[Axes]:
+    """Draw all series of a run side by side, with a line where it blew up, and return their axes."""
+    names = drawn_series(run)
+    row = figure.subplots(1, len(names), squeeze=False)[0] if names else []
+    axes = [draw_run_series(ax, run, name, marked=marked) for ax, name in zip(row, names, strict=True)]
+    if blow_up_time is not None and axes:
+        axes = [mark_blow_up(ax, blow_up_time) for ax in axes]
+        axes[0].set_title(f"blow-up at t = {blow_up_time:.8g}", fontsize=12, color=PALETTE[1])
+    return axes
 
 
-def symmetric_scale(ax: Axes, across: str, values: Numbers, linear: float) -> None:
-    """Make a direction, `x` or `y`, linear up to a size and logarithmic beyond, with ticks that leave room for their words."""
-    seen = np.append(np.asarray(values, float), 0.0)
-    below, above = _along(-seen.min(), linear), _along(seen.max(), linear)
-    room = (below + above) / TICKS
-    ticks = [0.0, *_powers(above, linear, room), *(-power for power in _powers(below, linear, room))]
-    getattr(ax, f"set_{across}scale")("symlog", linthresh=linear, linscale=LINEAR)
-    getattr(ax, f"set_{across}lim")(-_size(below + room / 3, linear), _size(above + room / 3, linear))
-    axis = ax.xaxis if across == "x" else ax.yaxis
-    axis.set_major_locator(FixedLocator(ticks))
-    axis.set_minor_locator(NullLocator())
-
-
-def _along(size: float, linear: float) -> float:
-    """How far from zero a size is drawn on a symmetric scale, in powers of ten."""
-    part = size / linear
-    return float(LINEAR * part if part <= 1 else LINEAR + np.log10(part))
-
-
-def _size(along: float, linear: float) -> float:
-    """The size at a place of a symmetric scale."""
-    return linear * (along / LINEAR if along <= LINEAR else 10.0 ** min(along - LINEAR, 300.0))
-
-
-def _powers(end: float, linear: float, room: float) -> list[float]:
-    """The powers of ten up to an end of a symmetric scale that have room between them and zero."""
-    found, free = [], room
-    for power in 10.0 ** np.arange(np.ceil(np.log10(linear)), np.log10(_size(end, linear) + linear)):
-        if free <= (place := _along(power, linear)) <= end:
-            found, free = [*found, float(power)], place + room
-    return found
+def series_figure(run: Recorded, *, figure: AnyFigure | None = None) -> AnyFigure:
+    """Draw the series of a run side by side, for a run that kept no frames."""
+    if not drawn_series(run):
+        raise ValueError("There is nothing to draw: no frames were kept, and nothing that was observed is one number.")
+    figure = page(figure, 12, 4)
+    draw_series_row(figure, run)
+    write_title(figure, run.title)
+    return figure
 
 
 def _as_drawn(series: Numbers) -> np.ndarray:

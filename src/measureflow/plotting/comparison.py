@@ -1,4 +1,4 @@
-"""Runs in one picture: tokens over their limit at telling times, or variants side by side, and how far they are apart."""
+"""Several runs in one picture: tokens drawn over their limit, or runs side by side, and the distance between them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -6,32 +6,35 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Ellipse
 
 from measureflow.annotations import Numbers
 from measureflow.measures import AbstractCloud
-from measureflow.plotting.curves import draw_series, dress, is_wide, log_scale
+from measureflow.plotting.captions import short_times, write_caption, write_title
+from measureflow.plotting.colours import FAINT, INK, PALETTE
 from measureflow.plotting.density import draw_ring, draw_sphere_map, mollweide
-from measureflow.plotting.marks import FAINT, INK, PALETTE
-from measureflow.plotting.recorded import Recorded
+from measureflow.plotting.layout import AnyFigure, page
+from measureflow.plotting.record import Recorded
+from measureflow.plotting.scales import is_wide, log_scale
+from measureflow.plotting.time_series import draw_series, label_time_axes
 from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.view import view_of
-from measureflow.plotting.words import short_times, wrapped
 
 Frame = Mapping[str, np.ndarray]
 COLOURS = {"particles": PALETTE[1], "gaussian": PALETTE[0], "mixture": PALETTE[2]}
-MOST_PANELS = 5
-"""Runs whose tokens fit in one row."""
-BINS = 72
+MOST_CLOUDS = 5
+"""The most runs whose tokens are drawn in one row."""
+ANGLE_BINS = 72
 """Bins of a histogram of tokens on the circle: five degrees each."""
-UNIFORM = {"circle": 1 / (2 * np.pi), "sphere": 1 / (4 * np.pi)}
+UNIFORM_DENSITY = {"circle": 1 / (2 * np.pi), "sphere": 1 / (4 * np.pi)}
+
+
+PADDING = {"h_pad": 0.08, "w_pad": 0.1, "hspace": 0.03}
 
 
 @runtime_checkable
-class Apart(Protocol):
-    """A distance over time, with what the number of tokens alone explains where that makes sense."""
+class DistanceOverTime(Protocol):
+    """A distance between two runs over time, and the part of it that the number of tokens alone explains."""
 
     @property
     def name(self) -> str:
@@ -40,33 +43,37 @@ class Apart(Protocol):
 
     @property
     def times(self) -> np.ndarray:
-        """When."""
+        """The times at which it is known."""
         ...
 
     @property
     def values(self) -> np.ndarray:
-        """How far."""
+        """The distance at these times."""
         ...
 
     @property
     def sampling(self) -> np.ndarray | None:
-        """How far tokens drawn from the limit are."""
+        """The distance of as many tokens drawn from the limit itself; None where that makes no sense."""
         ...
 
 
-def compare_figure(
+def overlay_figure(
     kinds: tuple[str, ...],
     shown: Mapping[float, tuple[Frame, Frame]],
-    distance: Apart,
+    distance: DistanceOverTime,
     title: str = "",
     caption: str = "",
-) -> Figure:
-    """Draw pairs of frames of two runs over each other, by their times, and the distance over time below.
+    *,
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw frames of two runs over each other, and the distance of the runs over time below.
 
-    A frame has the arrays of its kind by name, as run folders have them.
+    `kinds` are the kinds of the two measures. `shown` has the frames of both runs by their time; a frame has the arrays of its
+    kind by name, as run folders have them.
     """
     wide = "sphere" in kinds  # maps are twice as wide as high: two rows of two
-    figure = _page(title, 9.0 if wide else 7.5)
+    figure = page(figure, 12, 9.0 if wide else 7.5, **PADDING)
+    write_title(figure, title)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.0 if wide else 1.25, 1.0))[:, 0]
     columns = min(2, len(shown)) if wide else len(shown)
     row = above.subplots(-(-len(shown) // columns), columns, squeeze=False).ravel()
@@ -76,26 +83,29 @@ def compare_figure(
     for ax, pair, when in zip(row, shown.values(), short_times(list(shown)), strict=False):
         draw_overlay(ax, kinds, pair, axes=axes)
         ax.set_title(f"t = {when}", fontsize=14, color=INK)
-    figure.supxlabel(caption, fontsize=10, color="#606060")
+    write_caption(figure, caption, 10)
     draw_distance(below.subplots(), distance.times, distance.values, distance.name, sampling=distance.sampling)
     return figure
 
 
-def variants_figure(
+def side_by_side_figure(
     runs: Sequence[Recorded],
     names: Sequence[str],
     shared: Sequence[str],
-    distances: Sequence[Apart | None],
+    distances: Sequence[DistanceOverTime | None],
     *,
     last: Sequence[Any] = (),
     letter: str = "x",
-) -> Figure:
-    """Draw runs side by side: the series they share and the distances from the first together, one colour for each run.
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw the series that runs share and their distances from the first run, one colour for each run.
 
-    Above them are the `last` measures of the runs where they are tokens, with coordinates of this `letter`.
+    `names` are those of the runs and `shared` those of the series. Above them are the `last` measures of the runs where these
+    are tokens, with coordinates of this `letter`.
     """
-    pictured = last and all(isinstance(mu, AbstractCloud) for mu in last) and len(runs) <= MOST_PANELS
-    figure = _page(" · ".join(names), 8.0 if pictured else 5.0)
+    pictured = last and all(isinstance(mu, AbstractCloud) for mu in last) and len(runs) <= MOST_CLOUDS
+    figure = page(figure, 12, 8.0 if pictured else 5.0, **PADDING)
+    write_title(figure, " · ".join(names))
     below: Any = figure
     if pictured:
         above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.1, 1.0))[:, 0]
@@ -104,11 +114,11 @@ def variants_figure(
     known = [(k + 1, distance) for k, distance in enumerate(distances) if distance is not None]
     row = below.subplots(1, len(drawn) + bool(known), squeeze=False)[0]
     for ax, name in zip(row, drawn, strict=False):
-        draw_together(ax, runs, name, names)
+        draw_shared_series(ax, runs, name, names)
     if known:
         for k, distance in known:
             row[-1].plot(distance.times, distance.values, gid="distance", **_style(k, len(runs)))
-        dress(row[-1], max((distance.times for _, distance in known), key=len), f"from {names[0]}", ())
+        label_time_axes(row[-1], max((distance.times for _, distance in known), key=len), f"from {names[0]}")
         row[-1].set_title(known[0][1].name, fontsize=11, color=INK)
     return figure
 
@@ -131,8 +141,8 @@ def _style(k: int, count: int) -> dict[str, Any]:
     return {"color": PALETTE[k % len(PALETTE)], "linewidth": 1.5 + 2.5 * (count - 1 - k) / max(count - 1, 1)}
 
 
-def draw_together(ax: Axes, runs: Sequence[Recorded], name: str, names: Sequence[str]) -> Axes:
-    """Draw one series of several runs over time, one colour for each, and return the axes."""
+def draw_shared_series(ax: Axes, runs: Sequence[Recorded], name: str, names: Sequence[str]) -> Axes:
+    """Draw a series that several runs have over time, one colour for each run, and return the axes."""
     for k, (run, label) in enumerate(zip(runs, names, strict=True)):
         series = run.series[name]
         style: dict[str, Any] = _style(k, len(runs)) | {"label": label, "gid": name}
@@ -143,16 +153,9 @@ def draw_together(ax: Axes, runs: Sequence[Recorded], name: str, names: Sequence
     everything = np.concatenate([np.asarray(run.series[name].values, float) for run in runs])
     if is_wide(everything):
         log_scale(ax, everything)
-    dress(ax, max((run.times for run in runs), key=lambda times: times[-1]), runs[0].series[name].label, ())
+    label_time_axes(ax, max((run.times for run in runs), key=lambda times: times[-1]), runs[0].series[name].label)
     ax.legend(frameon=False, fontsize=11)
     return ax
-
-
-def _page(title: str, height: float) -> Figure:
-    figure = Figure(figsize=(12, height), dpi=150, layout=ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.1, hspace=0.03))
-    if title:
-        figure.suptitle(wrapped(title), fontsize=15 if len(title) <= 100 else 12.5, color=INK, parse_math=False)
-    return figure
 
 
 def draw_overlay(
@@ -198,13 +201,14 @@ def _on_circle(ax: Axes, kind: str, frame: Frame) -> None:
         ax.set_gid(str(_peak(kind, frame)))
         return
     angles = np.arctan2(frame["points"][:, 1], frame["points"][:, 0])
-    width = 2 * np.pi / BINS
+    width = 2 * np.pi / ANGLE_BINS
     # The first bin is centred at angle zero, where the values of a ring begin.
     heights = (
-        np.histogram((angles + width / 2) % (2 * np.pi), BINS, (0, 2 * np.pi), weights=frame["weights"])[0] / width
+        np.histogram((angles + width / 2) % (2 * np.pi), ANGLE_BINS, (0, 2 * np.pi), weights=frame["weights"])[0]
+        / width
     )
     peak = float(ax.get_gid() or heights.max())
-    edges = np.repeat(width * (np.arange(BINS + 1) - 0.5), 2)[1:-1]
+    edges = np.repeat(width * (np.arange(ANGLE_BINS + 1) - 0.5), 2)[1:-1]
     radius = 1 + 0.9 * np.repeat(np.minimum(heights / peak, 1.15), 2)
     ring = radius[:, None] * np.stack([np.cos(edges), np.sin(edges)], axis=1)
     ax.plot(*np.vstack([ring, ring[:1]]).T, color=COLOURS[kind], linewidth=1.1, gid="tokens")
@@ -284,7 +288,7 @@ def _dots(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 def _peak(kind: str, frame: Frame) -> float:
     """The density drawn at full height or tone: a few times the uniform one at least, so that early frames are low."""
-    return max(float(frame["density"].max()), 2.5 * UNIFORM[kind])
+    return max(float(frame["density"].max()), 2.5 * UNIFORM_DENSITY[kind])
 
 
 def _width(values: np.ndarray, bins: int) -> float:

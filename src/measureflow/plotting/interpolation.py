@@ -3,28 +3,33 @@
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from measureflow.annotations import Numbers
-from measureflow.plotting.marks import FAINT, INK, cluster_colours
-from measureflow.plotting.recorded import Recorded
+from measureflow.plotting.captions import write_title
+from measureflow.plotting.colours import FAINT, INK, cluster_colours
+from measureflow.plotting.layout import AnyFigure, page
+from measureflow.plotting.record import Recorded
 from measureflow.plotting.run import draw_row
-from measureflow.plotting.words import wrapped
 
 
 def interpolation_figure(
-    run: Recorded, errors: Numbers, labels: Numbers, stages: Sequence[tuple[str, float | int]] = ()
-) -> Figure:
-    """Draw a run of packed measures; `errors` `(N, frames)` are distances to targets, `labels` `(n,)` say whose tokens are whose.
+    run: Recorded,
+    errors: Numbers,
+    labels: Numbers,
+    stages: Sequence[tuple[str, float | int]] = (),
+    *,
+    figure: AnyFigure | None = None,
+) -> AnyFigure:
+    """Draw several measures that move under one schedule: their tokens above, their distances to their targets below.
 
-    `stages` are names and end times; four of them are shown above, the first and the last among them.
+    `errors` `(N, frames)` are the distances and `labels` `(n,)` say to which measure a token belongs. `stages` are names and
+    end times of the schedule; tokens are drawn at four of them, the first and the last among these.
     """
     errors, labels = np.asarray(errors, float), np.asarray(labels)
     named = list(stages) or [("start", run.times[0]), ("end", run.times[-1])]
     some = [named[i] for i in np.unique(np.linspace(0, len(named) - 1, 4).round().astype(int))]
     shown = [int(np.abs(run.times - end).argmin()) for _, end in some]
-    figure = Figure(figsize=(12, 7), dpi=150, layout=ConstrainedLayoutEngine(h_pad=0.1, w_pad=0.1, hspace=0.02))
+    figure = page(figure, 12, 7, h_pad=0.1, w_pad=0.1, hspace=0.02)
     above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1.2, 1.0))[:, 0]
     row = above.subplots(1, len(shown), squeeze=False)[0]
     draw_row(row, run.times[shown], [run.at(i) for i in shown], labels, "x")
@@ -49,5 +54,5 @@ def interpolation_figure(
     ax.tick_params(labelsize=10, colors=INK)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(FAINT)
-    figure.suptitle(wrapped(run.title), fontsize=15, color=INK, parse_math=False)
+    write_title(figure, run.title)
     return figure

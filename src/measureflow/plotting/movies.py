@@ -17,16 +17,19 @@ from scipy.spatial import KDTree
 from measureflow import checks
 from measureflow.annotations import Numbers
 from measureflow.plotting.backdrops import GLASS_TONE
-from measureflow.plotting.marks import FAINT, INK, cluster_colours
-from measureflow.plotting.recorded import Recorded
+from measureflow.plotting.captions import clock_times, fitting
+from measureflow.plotting.colours import FAINT, INK, cluster_colours
+from measureflow.plotting.record import Recorded
 from measureflow.plotting.tokens import draw_tokens
 from measureflow.plotting.view import view_of
-from measureflow.plotting.words import clock_times, fitting
 
 DPI = 100
-SOME = 9
-"""Frames that decide the view of a movie."""
-HOLD = 1.5
+"""Pixels per inch of a movie."""
+
+VIEW_FRAMES = 9
+"""How many frames decide the view of a movie."""
+
+LAST_FRAME_SECONDS = 1.5
 """Seconds for which a GIF rests on its last frame."""
 
 
@@ -99,7 +102,7 @@ def _camera(run: Recorded, labels: Numbers, size: int, turn: float | int, letter
 
 def _sample(run: Recorded) -> np.ndarray:
     """The tokens of some frames, the first and last among them, which decide the view."""
-    some = np.unique(np.linspace(0, len(run.times) - 1, min(SOME, len(run.times))).round().astype(int))
+    some = np.unique(np.linspace(0, len(run.times) - 1, min(VIEW_FRAMES, len(run.times))).round().astype(int))
     return np.stack([np.asarray(run.at(int(i)).points, float) for i in some])
 
 
@@ -114,7 +117,7 @@ def _write_gif(path: Path, shot: Callable[[int], np.ndarray], k: int, fps: float
         image.putpalette(palette.ravel().tolist())
         return image
 
-    durations = [1000 / fps] * (k - 1) + [1000 * HOLD]
+    durations = [1000 / fps] * (k - 1) + [1000 * LAST_FRAME_SECONDS]
     rest = (frame(i) for i in range(1, k))
     frame(0).save(path, save_all=True, append_images=rest, duration=durations, loop=0, disposal=1)
 
