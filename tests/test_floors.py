@@ -64,7 +64,7 @@ def test_each_floor_imports_only_floors_above_it():
             "precision",
             "signatures",
             "wording",
-            "desk",
+            "results",
             "lazy",
             "__version__",
         } | ({"theory"} if floor in READS_THEORY else set())

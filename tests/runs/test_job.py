@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import measureflow as mf
-from measureflow.runs.job import State
+from measureflow.runs.job import Progress
 from measureflow.runs.outcomes import STOPPED
 from measureflow.runs.recorder import job_for
 
@@ -33,7 +33,7 @@ def leg(times, steps):
 
 
 def test_costs_of_legs_add_up_and_the_last_values_are_told():
-    state = State(None)
+    state = Progress(None)
     assert state.ok
     state.follow(leg([0.0, 1.0], 3), {"order": np.array([0.5, 0.6])})
     state.follow(leg([2.0], 4), {"order": np.array([0.7])})

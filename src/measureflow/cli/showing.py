@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from measureflow.runs.job import Job, State
+    from measureflow.runs.job import Job, Progress
     from measureflow.runs.reader import Run
     from measureflow.wording import Report
 
@@ -35,7 +35,7 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def show(self, job: "Job", state: "State") -> None:
+    def show(self, job: "Job", state: "Progress") -> None:
         """Move the bar to where a run is, with what tells most of it."""
         self.bar.start()
         watched = [one for one in job.series if one.telling and one.name in state.series]
@@ -45,7 +45,7 @@ class Bar:
         word = self._slow(state, total) or told or ("compiling" if not state.frames else "")
         self.bar.update(self.task, total=total, completed=state.reached, time=state.reached, state=word)
 
-    def _slow(self, state: "State", total: float) -> str:
+    def _slow(self, state: "Progress", total: float) -> str:
         """How fast steps are, and what would help, once a leg takes its time."""
         steps = 0 if state.pulse is None else state.pulse.steps
         if self.seen and (self.seen[-1][1] > steps or self.seen[-1][2] > state.reached):
@@ -88,7 +88,7 @@ class Counter:
         self.bar.advance(self.task)
 
 
-def _left(job: "Job", state: "State") -> list[str]:
+def _left(job: "Job", state: "Progress") -> list[str]:
     """How long the rest will take at the pace so far, where frames tell no steps."""
     if state.frames < 2 or state.seconds < PATIENCE or (state.pulse is not None and state.pulse.steps):
         return []

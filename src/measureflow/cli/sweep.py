@@ -10,7 +10,7 @@ from measureflow.cli.showing import duration, print_written, say
 from measureflow.words.outputs import Words, positional
 
 if TYPE_CHECKING:
-    from measureflow.sweeps.executor import Progress
+    from measureflow.sweeps.executor import SweepProgress
     from measureflow.sweeps.reader import Sweep
 
 REASONS = 5
@@ -117,7 +117,7 @@ class CellBar:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def show(self, progress: "Progress") -> None:
+    def show(self, progress: "SweepProgress") -> None:
         """Move the bar to where a sweep is."""
         self.bar.start()
         failed = f"{progress.failed} failed, " if progress.failed else ""

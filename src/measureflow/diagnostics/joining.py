@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from measureflow import checks
-from measureflow.desk import call
 from measureflow.flows import Events, Trajectory
 from measureflow.measures import AbstractCloud
 from measureflow.measures.grouping import linked
 from measureflow.precision import keep_all
+from measureflow.results import call
 
 
 class Linkage(eqx.Module):

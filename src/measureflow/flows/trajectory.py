@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from measureflow import checks
-from measureflow.desk import OnDesk, frame_at
 from measureflow.measures import AbstractCloud, AbstractMeasure
+from measureflow.results import Result, frame_at
 
 Measure = TypeVar("Measure", bound=AbstractMeasure)
 Value = TypeVar("Value")
@@ -118,7 +118,7 @@ class Events(eqx.Module, Generic[Measure]):
 
 
 @final
-class Trajectory(eqx.Module, OnDesk, Generic[Measure]):
+class Trajectory(eqx.Module, Result, Generic[Measure]):
     """The frames of a flow.
 
     `measures` is one measure with a leading axis over frames; `observed` is what was observed of each, with the same axis, and

@@ -14,17 +14,17 @@ import numpy as np
 from measureflow.flows import Trajectory
 from measureflow.runs.command import again
 from measureflow.runs.folder import StorageError
-from measureflow.runs.job import Job, State
+from measureflow.runs.job import Job, Progress
 from measureflow.runs.outcomes import ERROR, INTERRUPTED, STOPPED, STORAGE
 from measureflow.runs.reader import Run
 from measureflow.runs.sinks import AbstractSink, FolderSink
 from measureflow.runs.threads import in_thread, next_in_thread, signals, undisturbed
 from measureflow.sums import native
 
-Watch = Callable[[Job, State], None]
+Watch = Callable[[Job, Progress], None]
 
 
-def _unwatched(job: Job, state: State) -> None:
+def _unwatched(job: Job, state: Progress) -> None:
     """Report to nobody."""
 
 
@@ -36,7 +36,9 @@ class Interrupted(KeyboardInterrupt):
         self.path = path
 
 
-def execute(job: Job, legs: Iterable[Trajectory], sink: AbstractSink, state: State, watch: Watch = _unwatched) -> None:
+def execute(
+    job: Job, legs: Iterable[Trajectory], sink: AbstractSink, state: Progress, watch: Watch = _unwatched
+) -> None:
     """Take legs in one after the other until the last frame, an early end, or a reason of the job to stop."""
     begun = time.perf_counter() - state.seconds
     for path in legs:
@@ -52,7 +54,7 @@ def execute(job: Job, legs: Iterable[Trajectory], sink: AbstractSink, state: Sta
             return
 
 
-def conclude(job: Job, sink: AbstractSink, state: State, finished: bool = True) -> None:
+def conclude(job: Job, sink: AbstractSink, state: Progress, finished: bool = True) -> None:
     """Estimate the error and let the job add what it makes at the end; of what there is, where a run was interrupted."""
     begun = time.perf_counter()
     if job.verify and state.frames and (state.ok or not finished):
@@ -63,7 +65,7 @@ def conclude(job: Job, sink: AbstractSink, state: State, finished: bool = True) 
     sink.finish(arrays, state, finished)
 
 
-def _error_stats(job: Job, state: State, error: float) -> dict[str, float | bool]:
+def _error_stats(job: Job, state: Progress, error: float) -> dict[str, float | bool]:
     """The error estimate, beside the size of the numbers where that is watched, and the step of a noise."""
     found: dict[str, float | bool] = {"error": error, "pathwise": job.pathwise}
     if (size := state.series.get("size", 0.0)) > 0:
@@ -114,14 +116,14 @@ def perform(
     return Run(folder.path)
 
 
-def _legs(job: Job, since: int, state: State, watch: Watch) -> Iterator[Trajectory]:
+def _legs(job: Job, since: int, state: Progress, watch: Watch) -> Iterator[Trajectory]:
     """The legs from a frame on, computed in a thread, so that saving costs no time and an interruption is heard."""
     state.pulse = native.pulse()
     legs = job.flow.legs(job.frames_per_leg, since, state.mu if since else None, state.pulse)
     return in_thread(legs, lambda: watch(job, state), state.pulse)
 
 
-def _end(job: Job, sink: FolderSink, state: State, kind: str, how: str, why: str) -> None:
+def _end(job: Job, sink: FolderSink, state: Progress, kind: str, how: str, why: str) -> None:
     """Say in `run.json`, if that can still be written, how a run ended before its time."""
     state.end(kind, f"{how} after {sink.folder.frames} of {job.frames} frames{why}")
     with contextlib.suppress(OSError):

@@ -22,7 +22,7 @@ from measureflow.words.measures.base import Look
 from measureflow.words.series import Series, observed, watch
 from measureflow.words.settings import Settings
 
-Beside = dict[str, tuple[tuple[str, ...], np.ndarray]]
+ExtraArrays = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays stored beside the frames, each with the names of its dimensions."""
 
 
@@ -31,7 +31,7 @@ SUMMED = tuple(stat.name for stat in STATS if stat.summed)
 
 
 @dataclass
-class State:
+class Progress:
     """What is known of a run so far: enough to show it, to stop it and to finish it."""
 
     mu: Any
@@ -87,11 +87,11 @@ class Job:
     ahead: bool = True
     """Whether the programs of the error estimate are compiled beside the first legs."""
 
-    def stop(self, state: State) -> str | None:
+    def stop(self, state: Progress) -> str | None:
         """A sentence that ends the run before its last frame, if there is a reason."""
         return None
 
-    def finish(self, state: State) -> Beside:
+    def finish(self, state: Progress) -> ExtraArrays:
         """What is stored beside the frames when a run ends, also before its time; may add to the stats."""
         return {}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from measureflow.desk import OnDesk, frame_at
+from measureflow.results import Result, frame_at
 from measureflow.runs.command import AbstractCommand, again, command
 from measureflow.runs.folder import FORMAT, is_alive, missing_chunks, read_marker
 from measureflow.runs.outcomes import RunOutcome
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Run(OnDesk):
+class Run(Result):
     """A run folder, finished or not: a sequence of measures with what was watched and how it ended."""
 
     path: Path

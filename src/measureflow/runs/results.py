@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Array
 
 from measureflow import checks
-from measureflow.desk import frame_at
 from measureflow.diagnostics import Mergers
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Outcome, Trajectory
 from measureflow.plotting import Record, Recorded
 from measureflow.plotting.layout import check_axes
 from measureflow.plotting.time_series import draw_run_series, mark_blow_up
+from measureflow.results import frame_at
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
 from measureflow.runs.recorder import look_at, word_of
@@ -94,7 +94,7 @@ def plot(
     frame: int | None = None,
     time: float | None = None,
 ) -> Any:
-    """Draw a path or a run into a figure, or one panel of it on axes; the docstring of `OnDesk.plot` says how."""
+    """Draw a path or a run into a figure, or one panel of it on axes; the docstring of `Result.plot` says how."""
     _check_request(figure, ax, show, frame, time, energy or series)
     record = record_of(result, energy, series, title)
     if ax is None:

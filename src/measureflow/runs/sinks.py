@@ -13,7 +13,7 @@ import numpy as np
 
 from measureflow.flows import Trajectory
 from measureflow.runs.folder import FORMAT, RunFolder, check_room, make_folder, read_marker, remove_folder
-from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.runs.outcomes import UNDER_WAY, RunOutcome
 from measureflow.runs.reader import Run
 from measureflow.words.files import digest
@@ -35,11 +35,11 @@ class AbstractSink(abc.ABC):
         """What is to be kept of a leg: the values of its series and the arrays of its frames, as far as they are needed."""
 
     @abc.abstractmethod
-    def keep(self, job: Job, path: Trajectory, taken: Taken, state: State) -> None:
+    def keep(self, job: Job, path: Trajectory, taken: Taken, state: Progress) -> None:
         """Keep a leg, after `state` has followed it."""
 
     @abc.abstractmethod
-    def finish(self, arrays: Beside, state: State, finished: bool) -> None:
+    def finish(self, arrays: ExtraArrays, state: Progress, finished: bool) -> None:
         """Keep what the job made at the end, which may be before its last time."""
 
 
@@ -50,9 +50,9 @@ class FolderSink(AbstractSink):
         self.folder, self.info = folder, info
 
     @staticmethod
-    def begin(job: Job, out: str | Path | None, force: bool) -> "tuple[FolderSink, State]":
+    def begin(job: Job, out: str | Path | None, force: bool) -> "tuple[FolderSink, Progress]":
         """A new folder with what is known before the first leg; one that cannot be filled is removed again."""
-        layout, info, start = job.layout(), described(job), State(job.flow.start)
+        layout, info, start = job.layout(), described(job), Progress(job.flow.start)
         numbers = job.frames * sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
         check_room(out, numbers * np.dtype(job.precision).itemsize)  # before an old run is replaced
         inputs = () if job.settings is None else job.settings.inputs()
@@ -76,11 +76,11 @@ class FolderSink(AbstractSink):
         return sink, start
 
     @staticmethod
-    def reopen(job: Job, path: Path) -> "tuple[FolderSink, State]":
+    def reopen(job: Job, path: Path) -> "tuple[FolderSink, Progress]":
         """The folder of an interrupted run, with what is known after its last safe frame."""
         run = Run(path)
         _check_same(run, job)
-        folder, state = RunFolder.reopen(path, job.frames_per_leg), State(job.flow.start)
+        folder, state = RunFolder.reopen(path, job.frames_per_leg), Progress(job.flow.start)
         if folder.frames:
             form = job.flow.form(read_marker(path)["stats"].get("changes", 0))
             state.mu, state.frames, state.time = folder.state(form), folder.frames, float(run.times[-1])
@@ -94,25 +94,25 @@ class FolderSink(AbstractSink):
         """All series and all arrays, on every frame."""
         return job.frames_of(path) if len(path) else ({}, {})
 
-    def keep(self, job: Job, path: Trajectory, taken: Taken, state: State) -> None:
+    def keep(self, job: Job, path: Trajectory, taken: Taken, state: Progress) -> None:
         """Write the frames, the series and the state."""
         if len(path):
             series, arrays = taken
             so_far = _so_far(state, state.frames == job.frames)
             self.folder.append(np.asarray(path.times), arrays | series, path.final, so_far)
 
-    def finish(self, arrays: Beside, state: State, finished: bool) -> None:
+    def finish(self, arrays: ExtraArrays, state: Progress, finished: bool) -> None:
         """Write the arrays that have no frames, and the results."""
         self.folder.keep(arrays)
         self.describe(state, finished)
 
-    def describe(self, state: State, finished: bool) -> None:
+    def describe(self, state: Progress, finished: bool) -> None:
         """Write `run.json`: what made the run, and how it stands."""
         results = {"finished": finished, "ok": state.ok and finished} | state.outcome.stored()
         self.folder.describe(self.info | results | {"stats": state.stats, "seconds": round(state.seconds, 3)})
 
 
-def _so_far(state: State, last: bool) -> dict[str, Any]:
+def _so_far(state: Progress, last: bool) -> dict[str, Any]:
     """What a run that is killed after this leg would not know otherwise: its cost, and whether the leg was its last."""
     outcome = state.outcome if last or not state.ok else UNDER_WAY
     return outcome.stored() | {"ok": state.ok, "stats": state.stats, "seconds": round(state.seconds, 3)}

@@ -30,7 +30,7 @@ HOME = "sweeps"
 
 
 @dataclass
-class Progress:
+class SweepProgress:
     """How far a sweep is: cells of the design, those known, those that failed, and seconds left."""
 
     total: int
@@ -46,7 +46,7 @@ class Progress:
         return spent / self.computed * (self.total - self.known) if self.computed else float("inf")
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[SweepProgress], None]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -102,7 +102,7 @@ def perform_sweep(
     ):
         ledger.ask(design, [one.key for one in cells])
         missing = [one for one in cells if _is_missing(ledger, work, one, retry)]
-        progress = Progress(len(cells), len(cells) - len(missing))
+        progress = SweepProgress(len(cells), len(cells) - len(missing))
         watch(progress)
         try:
             _compute(ledger, work, missing, backend, progress, watch)
@@ -140,7 +140,7 @@ def _compute(
     work: AbstractWork,
     cells: list[CellRequest],
     backend: AbstractBackend,
-    progress: Progress,
+    progress: SweepProgress,
     watch: Watch,
 ) -> None:
     impossible = [one for one in cells if one.problem]
@@ -157,7 +157,7 @@ def _chunks(work: AbstractWork, cells: list[CellRequest], backend: AbstractBacke
     return work.chunks(cells, backend.workers) if cells else iter(())
 
 
-def _add(ledger: Ledger, found: list[tuple[CellRequest, Row]], progress: Progress) -> None:
+def _add(ledger: Ledger, found: list[tuple[CellRequest, Row]], progress: SweepProgress) -> None:
     if not found:
         return
     ledger.add((one.key, one.cell, one.settings, row) for one, row in found)

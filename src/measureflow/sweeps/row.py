@@ -10,7 +10,7 @@ import numpy as np
 
 from measureflow.flows import Trajectory
 from measureflow.runs.executor import conclude, execute, perform
-from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.runs.outcomes import ERROR, RunOutcome
 from measureflow.runs.sinks import AbstractSink, Taken
 from measureflow.words.series import watch as watch_series
@@ -82,7 +82,7 @@ class RowSink(AbstractSink):
         """Nothing: what is asked for only at the end is computed only there."""
         return {}, {}
 
-    def keep(self, job: Job, path: Trajectory, taken: Taken, state: State) -> None:
+    def keep(self, job: Job, path: Trajectory, taken: Taken, state: Progress) -> None:
         """Keep the last measure, and the traced series."""
         if not len(path):
             return
@@ -93,10 +93,10 @@ class RowSink(AbstractSink):
             self.times.append(times)
             self.series.append(watch_series(traced, times, path.measures))
 
-    def finish(self, arrays: Beside, state: State, finished: bool) -> None:
+    def finish(self, arrays: ExtraArrays, state: Progress, finished: bool) -> None:
         """Arrays beside the frames have no place in a row."""
 
-    def row(self, state: State, seconds: float) -> Row:
+    def row(self, state: Progress, seconds: float) -> Row:
         """The row of the run."""
         times = np.concatenate(self.times) if self.times else None
         names = self.series[0] if self.series else ()
@@ -106,7 +106,7 @@ class RowSink(AbstractSink):
 
 def computed(job: Job, along: bool = False) -> Row:
     """The row of a job that is computed in memory and leaves no folder."""
-    begun, state, sink = time.perf_counter(), State(job.flow.start), RowSink(along)
+    begun, state, sink = time.perf_counter(), Progress(job.flow.start), RowSink(along)
     execute(job, job.flow.legs(job.frames_per_leg), sink, state)
     if sink.last is not None:
         state.series = {name: float(column[-1]) for name, column in job.frames_of(sink.last)[0].items()}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from measureflow.desk import load as load
+from measureflow.results import load as load
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from measureflow.models.head_matrices import effective_head_count, head_cosines
 from measureflow.models.null_models import with_random_weights
 from measureflow.models.quantities import QUANTITIES, InspectedLayer, Inspection, Quantity
 from measureflow.models.windows import Windows, image_windows, text_windows
-from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.vocabulary import MEASURES
@@ -59,7 +59,7 @@ class InspectionJob(Job):
         values = {one.name: np.array([layer[one.name] for layer in layers]) for one in self.series}
         return values, {name: np.stack([layer[name] for layer in layers]) for name in self.layout()}
 
-    def finish(self, state: State) -> Beside:
+    def finish(self, state: Progress) -> ExtraArrays:
         """What needs all layers: cosines between all heads, how far the model is from its parts put together, and its loss."""
         if state.frames < self.frames:
             return {}

@@ -15,7 +15,7 @@ from measureflow.measures import Particles
 from measureflow.networks import Interpolation, interpolate
 from measureflow.networks.interpolation import as_measures
 from measureflow.networks.routing import unit
-from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.runs.session import in_float64
 from measureflow.spaces import Sphere
 from measureflow.transport import wasserstein
@@ -33,7 +33,7 @@ class InterpolationJob(Job):
     inputs: tuple[Particles, ...] = ()
     targets: tuple[Particles, ...] = ()
 
-    def finish(self, state: State) -> Beside:
+    def finish(self, state: Progress) -> ExtraArrays:
         """What each stage did to each measure."""
         assert self.plan is not None
         found = self.plan.verify(self.inputs, self.targets)

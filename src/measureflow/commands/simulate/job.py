@@ -10,7 +10,7 @@ from measureflow.commands.simulate.settings import Simulation
 from measureflow.fields import MomentClosure, SinkhornAttention
 from measureflow.flows import AbstractFlow, Flow, Layers
 from measureflow.measures import AbstractCloud, AbstractMeasure
-from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.runs.session import in_float64
 from measureflow.words import memory
 from measureflow.words.fields import field_of
@@ -24,7 +24,7 @@ from measureflow.words.vocabulary import MEASURES, NOISES, SERIES, SOLVERS, WATC
 class SimulationJob(Job):
     """A simulation; under Sinkhorn attention it also says how far the kernel is from doubly stochastic."""
 
-    def finish(self, state: State) -> Beside:
+    def finish(self, state: Progress) -> ExtraArrays:
         """Nothing is stored beside; the marginal error is one of the stats."""
         if isinstance(self.flow.field, SinkhornAttention) and state.ok:
             state.stats["marginal_error"] = float(self.flow.field.potentials(state.mu).error)

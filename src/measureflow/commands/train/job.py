@@ -13,7 +13,7 @@ from measureflow.commands.train.settings import Training
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import AbstractSolver, Adaptive, Flow, Heun, precision
 from measureflow.measures import AbstractMeasure, Particles
-from measureflow.runs.job import Beside, Job, State
+from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.runs.reader import Run
 from measureflow.runs.session import in_float64
 from measureflow.training import (
@@ -77,7 +77,7 @@ class TrainingJob(Job):
         assert isinstance(self.settings, Training)
         return self.settings
 
-    def stop(self, state: State) -> str | None:
+    def stop(self, state: Progress) -> str | None:
         """Why the step no longer suits, with the limit."""
         config = self.config
         if not config.stepped or config.step <= (limit := self.problem.optimiser.step_limit(state.mu, state.time)):
@@ -87,7 +87,7 @@ class TrainingJob(Job):
             f"stability limit {limit:.4g}; take a shorter step, add `--decay`, or use `--optimiser flow`."
         )
 
-    def finish(self, state: State) -> Beside:
+    def finish(self, state: Progress) -> ExtraArrays:
         """The particles up to gauge at both ends, the spectra at the end, and the risk of very many of them."""
         problem, final = self.problem, self.problem.particles(state.mu)
         state.stats |= (
@@ -97,7 +97,7 @@ class TrainingJob(Job):
         ends = [
             jax.vmap(problem.risk.family.invariants)(mu.points) for mu in (problem.particles(self.flow.start), final)
         ]
-        found: Beside = {
+        found: ExtraArrays = {
             "invariants": (("end", "token", "invariant"), np.stack([np.asarray(end) for end in ends])),
             "splitting": (("apart",), _spectrum(splitting, problem.energy, final)),
             "translation": (("together",), _spectrum(translation, problem.energy, final)),
@@ -261,5 +261,5 @@ def _sample(source: AbstractObjective | Text, mu: Particles, seed: int) -> dict[
 
 def finished(run: Run) -> dict[str, np.ndarray]:
     """What a run that was killed has not stored of its end, computed from its last frame."""
-    found = job_of(run.config).finish(State(run.final, run.frames, float(run.times[-1])))
+    found = job_of(run.config).finish(Progress(run.final, run.frames, float(run.times[-1])))
     return {name: values for name, (_, values) in found.items()}

@@ -1,7 +1,7 @@
-"""What a result can do in the hand of its user: be drawn, saved and shown.
+"""What a path or a run can do for its user: be drawn, saved and shown.
 
-Results live on low floors and pictures and files on high ones, so what a result needs from above is named here and found
-when it is asked for. Nothing below depends on it: this is the one place where the house calls upwards.
+Paths are defined in `flows`, which pictures and run folders import. So the functions for pictures and files are named here as texts
+and imported when they are called. This is the only module that imports against the order of the packages.
 """
 
 import importlib
@@ -25,8 +25,8 @@ def call(name: str, *arguments: Any, **options: Any) -> Any:
     return load(f"measureflow.runs.results:{name}")(*arguments, **options)
 
 
-class OnDesk:
-    """A path or a run, as a user holds it: a sequence of measures that can be drawn, saved and taken elsewhere."""
+class Result:
+    """A path or a run: a sequence of measures that can be drawn, saved and taken elsewhere."""
 
     __slots__ = ()
 
