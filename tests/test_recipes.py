@@ -8,6 +8,7 @@ import pytest
 import measureflow as mf
 from measureflow import sums
 from measureflow.cli import main
+from measureflow.runs.catalogue import COMMANDS
 from measureflow.words import vocabulary
 
 HEAD = """
@@ -222,6 +223,56 @@ class AveragingHeads(mf.training.AbstractHeads):
 vocabulary.HEAD_FAMILIES.add("averaging", Word("the output, with equal attention to the past", AveragingHeads))
 """
 
+SOLVER = """
+from measureflow.flows.solvers import AbstractFixedStep
+from measureflow.flows.stepping import RungeKutta, Tableau
+
+MIDPOINT = Tableau(a=((), (0.5,)), b=(0.0, 1.0), c=(0.0, 0.5))
+
+
+class Midpoint(AbstractFixedStep):
+    order = 2
+    dt: jax.Array = eqx.field(converter=jnp.asarray)
+
+    def method(self):
+        return RungeKutta(MIDPOINT)
+
+
+vocabulary.SOLVERS.add("midpoint", Word("order 2, by the middle of the step", Midpoint, vocabulary.STEP))
+"""
+
+COMMAND = """
+from dataclasses import replace
+
+from pydantic import Field, PositiveInt
+
+from measureflow.runs.catalogue import COMMANDS, Entry
+from measureflow.runs.command import AbstractCommand
+from measureflow.runs.recorder import job_for
+from measureflow.words.settings import Settings
+
+
+class Falling(Settings):
+    \"\"\"Tokens that fall at speed one.\"\"\"
+
+    n: PositiveInt = Field(3, description="number of tokens")
+
+
+class Fall(AbstractCommand):
+    name = "fall"
+
+    def schema(self, words):
+        return Falling
+
+    def job(self, settings):
+        start = mf.Particles(mf.Euclidean(1), np.zeros((settings.n, 1)))
+        flow = mf.Flow(mf.GradientFlow(mf.Energy(lambda mu: mu.expect(lambda x: x[0]))), start, [0.0, 1.0, 2.0])
+        return replace(job_for(flow), command="fall", settings=settings, title="falling tokens")
+
+
+COMMANDS["fall"] = Entry("let tokens fall", Fall)
+"""
+
 SMALL = ["--n", "6", "--dim", "2", "--time", "0.5", "--frames", "3", "--no-verify"]
 
 
@@ -279,6 +330,32 @@ def test_a_noise_of_ones_own():
     words = {"n": 6, "dim": 2, "time": 0.5, "frames": 3, "verify": False, "solver": "euler", "dt": 0.1, "noise": 0.1}
     plain = mf.runs.run("simulate", **words, out="plain")
     np.testing.assert_array_equal(found.data.points, plain.data.points)
+
+
+def test_a_solver_of_ones_own():
+    one = ["--n", "1", "--dim", "2", "--space", "euclidean", "--time", "1", "--frames", "3"]
+    found = run(SOLVER, *one, "--solver", "midpoint", "--dt", "0.25")
+    # One token alone follows x' = x, of which a step of order two is 1 + h + h^2/2.
+    growth = (1 + 0.25 + 0.25**2 / 2) ** 4
+    np.testing.assert_allclose(found.data.points[-1], growth * found.data.points[0], rtol=1e-12)
+    # The error estimate by doubled steps is the true error to leading order; the next order is about a step of 0.25 more.
+    error = float(np.abs((np.e - growth) * found.points[0]).max())
+    assert found.stats["error"] == pytest.approx(error, rel=0.3)
+
+
+def test_a_command_of_ones_own(capsys):
+    exec(HEAD + COMMAND, {})
+    try:
+        assert main(["fall", "--n", "4", "--out", "run"]) == 0
+        found = mf.runs.open("run")
+        np.testing.assert_allclose(found.points[-1], -2.0, atol=1e-9)
+        assert found.config.n == 4
+        assert (Path("run") / "figure.png").is_file()
+        assert main(["rerun", "run", "--out", "again"]) == 0
+        assert "the same to the bit" in capsys.readouterr().out
+        assert main(["fall", "--n", "none", "--out", "other"]) == 2
+    finally:
+        del COMMANDS["fall"]
 
 
 def test_an_engine_of_ones_own():

@@ -1,7 +1,7 @@
 """What a path or a run can do for its user: be drawn, saved and shown.
 
-Paths are defined in `flows`, which pictures and run folders import. So the functions for pictures and files are named here as texts
-and imported when they are called. This is the only module that imports against the order of the packages.
+Paths are defined in `flows`, which pictures and run folders import. So the functions for pictures and files are named here as
+texts and imported when they are called. This is the only module that imports against the order of the packages.
 """
 
 import importlib
