@@ -51,3 +51,15 @@ def test_batches_have_equal_sizes_and_fit_into_memory():
         MOST_CELLS // 2 + 1,
     ]
     assert size_of(command("simulate").settings({"n": 100_000}), 100) < 10
+
+
+def test_series_that_are_asked_for_later_are_computed_then(tmp_path, computed, base):
+    axes = {"beta": [0.5, 4.0], "seed": [0]}
+    order = mf.runs.sweep(base, axes, tmp_path / "s").table.final_order.tolist()
+    computed.clear()
+    later = mf.runs.sweep(base, axes, tmp_path / "s", keep="series")
+    assert len(computed) == 2
+    assert "order" in later.to_xarray()
+    assert later.table.final_order.tolist() == pytest.approx(order, abs=1e-13)
+    mf.runs.sweep(base, axes, tmp_path / "s")
+    assert len(computed) == 2

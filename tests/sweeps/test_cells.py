@@ -41,18 +41,6 @@ def test_cells_that_contradict_themselves_are_recorded_and_the_others_computed(t
         mf.runs.sweep(base, {"dim": [2, 3]}, tmp_path / "t")
 
 
-def test_series_that_are_asked_for_later_are_computed_then(tmp_path, computed, base):
-    axes = {"beta": [0.5, 4.0], "seed": [0]}
-    first = mf.runs.sweep(base, axes, tmp_path / "s")
-    computed.clear()
-    later = mf.runs.sweep(base, axes, tmp_path / "s", keep="series")
-    assert len(computed) == 2
-    assert "order" in later.to_xarray()
-    assert later.table.final_order.tolist() == pytest.approx(first.table.final_order.tolist(), abs=1e-13)
-    mf.runs.sweep(base, axes, tmp_path / "s")
-    assert len(computed) == 2
-
-
 def test_a_changed_input_file_makes_another_cell(tmp_path, computed):
     for points in (np.eye(3), np.eye(3)[:2], np.eye(3)):
         np.save(tmp_path / "tokens.npy", points)

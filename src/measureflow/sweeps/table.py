@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from measureflow.sweeps.reader import Sweep
+    from measureflow.sweeps.reader import ComputedCell, Sweep
 
 TEXT = ("outcome", "key")
 """Columns of texts that arrays have as well."""
@@ -56,7 +56,7 @@ def _names(sweep: "Sweep", axes: dict[str, np.ndarray]) -> list[str]:
     return [*found, "ok", "reached", "error", "seconds", *TEXT]
 
 
-def _value(one: "Known", name: str) -> Any:
+def _value(one: "ComputedCell", name: str) -> Any:
     row = one.row
     known = {"ok": row.ok, "reached": row.time, "seconds": row.seconds, "outcome": row.outcome, "key": one.key}
     known |= {f"final_{name}": value for name, value in row.final.items()} | {"error": row.stats.get("error", np.nan)}
@@ -89,6 +89,6 @@ def _series(sweep: "Sweep") -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
     return times, {name: np.stack([_padded(one, name, len(times)) for one in sweep.cells]) for name in names}
 
 
-def _padded(one: "Known", name: str, length: int) -> np.ndarray:
+def _padded(one: "ComputedCell", name: str, length: int) -> np.ndarray:
     found = one.row.series.get(name, np.zeros(0))
     return np.concatenate([found, np.full(length - len(found), np.nan)])
