@@ -67,7 +67,7 @@ def test_paths_start_and_end_where_the_tokens_do_and_hulls_have_their_corners():
     (starts,), (ends,), (hull,) = (of_kind(ax, gid) for gid in ("starts", "ends", "hull"))
     assert np.allclose(starts.get_offsets(), SQUARE)
     assert np.allclose(ends.get_offsets(), SQUARE / 2)
-    assert len(hull.get_xy()) == 5  # four corners and the first again
+    assert {tuple(corner) for corner in hull.get_xy()} == {tuple(corner) for corner in SQUARE[:4]}
     with pytest.raises(ValueError, match="`paths`"):
         draw_paths(ax, SQUARE)
 
@@ -91,12 +91,16 @@ def test_a_geodesic_is_shown_against_a_mixture_with_a_curve_for_each():
     one, other = (mf.Particles(mf.Euclidean(2), SQUARE[:2] + shift) for shift in (0.0, 1.0))
     curves = [Curve(name, [0.0, 1.0], [0.0, 1.0]) for name in ("geodesic", "mixture")]
     figure = geodesic_and_mixture_figure([one, other], [one, other], [0.0, 1.0], curves, "energy")
-    assert len(figure.axes) == 5
-    assert len(figure.findobj(lambda artist: artist.get_gid() == "found")) == 2
+    *frames, energies = figure.axes
+    assert [ax.get_title() for ax in frames] == [f"{name}, t = {t}" for name in ("geodesic", "mixture") for t in (0, 1)]
+    for ax, mu in zip(frames, (one, other, one, other), strict=True):
+        (mass,) = (found for found in of_kind(ax, "mass") if len(found.get_offsets()))
+        np.testing.assert_allclose(mass.get_offsets(), mu.points)
+    assert [line.get_label() for line in of_kind(energies, "found")] == ["geodesic", "mixture"]
 
 
 def test_ranges_are_shaded_and_named_above_the_axes():
     _, (ax,) = panels()
     draw_ranges(ax, {"open": (-1.0, 0.0), "proved": (0.0, 2.0)})
-    assert [patch.get_gid() for patch in ax.patches] == ["range", "range"]
+    assert [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in of_kind(ax, "range")] == [(-1, 0), (0, 2)]
     assert [text.get_text() for text in ax.texts] == ["open", "proved"]
