@@ -70,6 +70,8 @@ def _written(annotation: Any) -> str:
     if origin in (Union, UnionType):
         alternatives = " | ".join(map(_written, arguments))
         return functools.reduce(lambda text, long: re.sub(long, WRITTEN_OUT[long], text), WRITTEN_OUT, alternatives)
+    if annotation is Ellipsis:
+        return "..."
     if isinstance(annotation, list):
         return f"[{', '.join(map(_written, annotation))}]"
     if arguments and origin not in (Literal, Annotated):
