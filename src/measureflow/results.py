@@ -87,7 +87,7 @@ class Result:
         return call("to_xarray", self)
 
     def _repr_html_(self) -> str:
-        return call("card", self)
+        return call("summary_html", self)
 
 
 def frame_at(times: Any, i: int | None, time: float | None) -> int:

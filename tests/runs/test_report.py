@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import measureflow as mf
-from measureflow.runs.report import card, figure, movie, save, table
+from measureflow.runs.report import figure, movie, save, summary_html, table
 from measureflow.runs.results import record_of
 from measureflow.words import InputError, Series
 
@@ -67,7 +67,7 @@ def test_a_blow_up_of_tokens_is_in_table_title_and_curves(tmp_path):
 
 
 def test_a_notebook_shows_picture_table_and_outcome(run):
-    shown = card(run)
+    shown = summary_html(run)
     assert run._repr_html_() == shown
     for word in ("Five tokens", "data:image/png;base64,", "spread of the tokens", "Reached t = 1."):
         assert word in shown

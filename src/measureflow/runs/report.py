@@ -121,7 +121,7 @@ def save(run: Run, *, format: str = "png", moving: bool = False) -> dict[str, Pa
     return written
 
 
-def card(run: Recorded) -> str:
+def summary_html(run: Recorded) -> str:
     """A run as HTML for a notebook: title, picture, table and outcome."""
     picture = ""
     if len(run.times):

@@ -27,10 +27,10 @@ from measureflow.results import frame_at
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
 from measureflow.runs.recorder import look_at, word_of
-from measureflow.runs.report import card as report_card
 from measureflow.runs.report import draw as draw_run_frame
 from measureflow.runs.report import figure as run_picture
 from measureflow.runs.report import movie as run_movie
+from measureflow.runs.report import summary_html as report_html
 from measureflow.words.measures import AbstractMeasureWord
 from measureflow.words.series import Watched, observed, observed_series, unnamed, watch
 from measureflow.words.settings import InputError
@@ -179,13 +179,13 @@ def shown(figure: Any) -> Any:
     return figure
 
 
-def card(result: Trajectory | Run) -> str:
+def summary_html(result: Trajectory | Run) -> str:
     """A path or a run as HTML: title, picture, table and outcome."""
     if isinstance(result, Run):
-        return report_card(result)
+        return report_html(result)
     if not checks.concrete(result) or np.ndim(result.outcome.kind):
         return f"<div>{result!r}</div>"
-    return report_card(record_of(result))
+    return report_html(record_of(result))
 
 
 def to_xarray(result: Trajectory | Run) -> Any:
