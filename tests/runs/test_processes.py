@@ -12,6 +12,7 @@ import pytest
 
 import measureflow as mf
 from measureflow.runs.comparison import agreement
+from measureflow.runs.folder import read_marker
 from measureflow.runs.processes import SharedFlow, shared
 from measureflow.runs.recorder import job_for
 from measureflow.words import InputError
@@ -45,7 +46,7 @@ def test_a_peer_that_is_killed_ends_the_run_with_a_sentence_and_what_was_saved_g
     words += ["--solver", "rk4", "--dt", "0.01", "--out", str(out), "--processes", "2"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     limit = time.monotonic() + 200
-    while not (out / "commit.json").is_file() and process.poll() is None and time.monotonic() < limit:
+    while not read_marker(out)["frames"] and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.05)
     assert process.poll() is None, process.communicate()[1][-2000:]
     os.kill(child(process.pid, "--process-id 1"), signal.SIGKILL)

@@ -30,6 +30,7 @@ from measureflow.measures import (
 )
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
+from measureflow.runs.trust import use_words_of
 from measureflow.transport import wasserstein
 from measureflow.transport.gaussians import gaussian_cost
 from measureflow.words.settings import InputError
@@ -70,9 +71,9 @@ class Comparison:
 
     @cached_property
     def settings(self) -> Rows:
-        """The options that differ."""
-        asked = [_settings(run) for run in self.runs]
-        return _differing(asked)
+        """The options that differ; only those that were given, where words of one's own are not known here."""
+        known = all(run.knows_its_words for run in self.runs)
+        return _differing([_settings(run) if known else _typed(run) for run in self.runs])
 
     @cached_property
     def results(self) -> Rows:
@@ -90,12 +91,14 @@ class Comparison:
         return [_apart(self.runs[0], run) for run in self.runs[1:]]
 
 
-def compare(*paths: str | Path) -> Comparison:
-    """Compare run folders of any kind."""
+def compare(*paths: str | Path, trust: bool = False) -> Comparison:
+    """Compare run folders of any kind; a file of words (`use`) that a run names is executed only if you `trust` it."""
     if len(paths) < 2:
         raise InputError(f"`compare` takes at least two run folders; got {len(paths)}.")
     runs = tuple(open_run(path) for path in paths)
     for run in runs:
+        if trust:
+            use_words_of(run, trust=True)
         if not run.frames:
             raise InputError(f"{str(run.path)!r} has no saved frames to compare.")
     return Comparison(runs)
@@ -305,6 +308,11 @@ def _settings(run: Run) -> dict[str, str]:
         return {"command": "record", "measure": run.word_name, "fingerprint": run.info["fingerprint"]}
     asked = run.config.model_dump(exclude={*run.config.aside, "movie"})
     return {"command": run.command.name} | {name: _text(value) for name, value in asked.items()}
+
+
+def _typed(run: Run) -> dict[str, str]:
+    """What was given of the options of a run, as texts."""
+    return {"command": run.command.name} | {name: _text(value) for name, value in run.words.items()}
 
 
 def _summary(run: Run) -> dict[str, str]:

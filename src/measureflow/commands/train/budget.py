@@ -13,6 +13,7 @@ from measureflow.runs.command import command
 from measureflow.runs.reader import check_inputs
 from measureflow.runs.reader import open as open_run
 from measureflow.runs.session import in_float64
+from measureflow.runs.trust import use_words_of
 from measureflow.training import ErrorBudget, Text, TrainingRule, error_budget
 from measureflow.words.settings import InputError
 from measureflow.words.table import load
@@ -25,7 +26,7 @@ LEAST_POOL = 1024
 """Particles, at least, that stand for infinitely many."""
 
 
-def config_of(path: str) -> Training:
+def config_of(path: str, trust: bool = False) -> Training:
     """The settings of a training run, or those that a TOML file describes."""
     if Path(path).is_file():
         return _from_toml(path)
@@ -33,6 +34,7 @@ def config_of(path: str) -> Training:
     if not isinstance(run.command, AbstractTraining):
         raise InputError(f"{path!r} is no training run; `measureflow train heads` and `train neurons` make them.")
     check_inputs(run)
+    use_words_of(run, trust)
     return run.config
 
 
