@@ -9,7 +9,7 @@ from measureflow.cli.options import parse
 from measureflow.cli.resume import one
 from measureflow.cli.run import main as run
 from measureflow.cli.showing import print_report, print_written, say
-from measureflow.words.outputs import Picture, Words, positional
+from measureflow.words.outputs import Picture, Words, numbers_beside, positional
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 from measureflow.words.vocabulary import Positive
@@ -88,10 +88,11 @@ def _budget(path: str, words: BudgetOf) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.commands.train.budget import budget_of, config_of, written
+    from measureflow.commands.train.budget import COMMAND, budget_of, config_of, written
 
     config, console = config_of(path, words.trust), Console()
     picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")
+    numbers_beside(picture, COMMAND)
     say(f"Comparing {config.optimiser} of up to {config.count} {config.noun} with the mean-field equation ...")
     found = budget_of(config, repeats=words.repeats)
     print_report(console, found.report(words.error))
