@@ -20,7 +20,7 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 
 import measureflow as mf
-from measureflow.runs.folder import committed
+from measureflow.runs.folder import read_marker
 
 
 def seconds(work):
@@ -50,13 +50,13 @@ def first_frame(folder):
     out = folder / "resumed"
     words = ["--n", "64", "--time", "4000", "--frames", "4001", "--frames-per-leg", "20", "--out", str(out)]
     process = subprocess.Popen([sys.executable, "-m", "measureflow", "simulate", *words], stdout=subprocess.DEVNULL)
-    while committed(out)["frames"] < 20:
+    while read_marker(out)["frames"] < 20:
         time.sleep(0.01)
     process.kill()
     process.wait()
-    before, begun = committed(out)["frames"], time.perf_counter()
+    before, begun = read_marker(out)["frames"], time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "measureflow", "resume", str(out)], stdout=subprocess.DEVNULL)
-    while committed(out)["frames"] == before:
+    while read_marker(out)["frames"] == before:
         time.sleep(0.01)
     took = time.perf_counter() - begun
     process.kill()

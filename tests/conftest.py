@@ -20,6 +20,9 @@ os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in PLAIN))
 PLAINEST = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1"
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two workers have a core each, and waiting threads spin
 
+# What users have run is remembered in a folder of their own; that of the tests is not the one of whoever runs them.
+os.environ["XDG_STATE_HOME"] = str(Path(__file__).parents[1] / ".pytest_cache/state")
+
 import jax
 import pytest
 from jaxtyping import install_import_hook

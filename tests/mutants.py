@@ -481,6 +481,23 @@ MUTANTS = [
     Mutant("commands/inspect/job.py", "Packed(null.stack", "Packed(model.stack", INSPECT),
     Mutant("commands/inspect/analysis.py", "(values * x).sum(-1) / (x**2).sum()", "(values * x).sum(-1)", INSPECT),
     Mutant("runs/folder.py", 'array.with_config({"write_empty_chunks": True})', "array", INSPECT),
+    Mutant("runs/checksums.py", "{name: lines[-1] for", "{name: lines[0] for", "tests/runs/test_checksums.py"),
+    Mutant(
+        "runs/folder.py", "self._checksums.data(name)", "(self.path / name).read_bytes()", "tests/runs/test_reader.py"
+    ),
+    Mutant("runs/trust.py", "if not (trust or", "if not (True or", "tests/runs/test_trust.py"),
+    Mutant(
+        "words/vocabulary.py",
+        'exec(compile(held, path, "exec"), module.__dict__)',
+        "spec.loader.exec_module(module)",
+        "tests/runs/test_trust.py",
+    ),
+    Mutant("runs/replacement.py", "and chunk)", "and True)", "tests/runs/test_replacement.py"),
+    Mutant(
+        "runs/job.py", "self.flow if self.alone is None else self.alone", "self.flow", "tests/runs/test_processes.py"
+    ),
+    Mutant("runs/comparison.py", "+ within]", "]", "tests/runs/test_comparison.py"),
+    Mutant("sweeps/ledger.py", "entry = unsealed(entry)", "entry.pop('checksum')", "tests/sweeps/test_ledger.py"),
     Mutant(
         "diagnostics/spread.py",
         "jnp.exp(mu.log_weights / 2)",

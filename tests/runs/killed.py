@@ -23,7 +23,8 @@ import numpy as np
 
 import measureflow as mf
 import measureflow.runs.recorder
-from measureflow.runs.folder import is_run, read_marker
+from measureflow.runs.folder import read_marker
+from measureflow.runs.replacement import is_run
 
 KIND, KILLS = sys.argv[2], int(sys.argv[3])
 

@@ -9,8 +9,9 @@ from PIL import Image
 
 import measureflow as mf
 from measureflow.cli import main
-from measureflow.runs import compare
-from measureflow.runs.comparison import agreement, figure
+from measureflow.runs import compare, comparison
+from measureflow.runs.checksums import sealed
+from measureflow.runs.comparison import agreement, common, figure
 
 FLAT = {"beta": 0.3, "time": 0.2, "frames": 3, "verify": False}
 ROUND = {"beta": 1.0, "time": 0.2, "frames": 3, "verify": False, "init": "clusters"}
@@ -176,6 +177,36 @@ def test_only_frames_of_one_time_are_compared():
     np.testing.assert_allclose(found.times, [0.0, 0.1])
 
 
+def test_equal_times_are_found_among_many():
+    """All pairs of so many would be 10 GB."""
+    rng = np.random.default_rng(0)
+    one, other = (np.sort(np.concatenate([rng.choice(50, 20, replace=False), rng.random(5)])) for _ in range(2))
+    near = np.abs(one[:, None] - other[None, :]) <= 1e-9 * max(one[-1], other[-1])
+    np.testing.assert_array_equal(common(one, other), np.argwhere(near))
+    many = np.linspace(0, 1, 100_001)
+    np.testing.assert_array_equal(common(many, many[::2]), np.stack([np.arange(0, 100_001, 2), np.arange(50_001)], 1))
+
+
+def test_blocks_of_frames_give_the_same_as_all_at_once(monkeypatch):
+    paths = made("circle-tokens", "coarser")
+    (whole,) = compare(*paths).distances
+    runs = [mf.runs.open(path) for path in paths]
+    least = agreement(*runs)
+    held = []
+
+    def gaps(one, other, pairs):
+        held.append(len(pairs))
+        return _gaps(one, other, pairs)
+
+    _gaps = comparison.__dict__["_gaps"]
+    monkeypatch.setattr(comparison, "_gaps", gaps)
+    monkeypatch.setattr(comparison, "BLOCK", 1)
+    (found,) = compare(*paths).distances
+    assert set(held) == {1}  # a frame at a time
+    np.testing.assert_array_equal(found.values, whole.values)
+    assert agreement(*runs) == least
+
+
 def test_a_gaussian_and_a_mixture_are_compared_without_tokens(tmp_path, capsys):
     assert main(["compare", *made("gaussian", "mixture"), "--out", str(tmp_path / "limits.png")]) == 0
     assert "drawn from the limit" not in capsys.readouterr().out
@@ -202,7 +233,8 @@ def test_a_repeated_run_says_how_far_it_agrees_and_which_versions_differ(tmp_pat
     assert "The data agree to " in str(found)
     info = json.loads((tmp_path / "run1.0" / "run.json").read_text())
     info["versions"]["jax"] = "0.1"
-    (tmp_path / "run1.0" / "run.json").write_text(json.dumps(info))
+    del info["checksum"]
+    (tmp_path / "run1.0" / "run.json").write_text(json.dumps(sealed(info)))
     assert main(["rerun", str(tmp_path / "run1.0"), "--out", str(tmp_path / "again")]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "The data are the same to the bit. Versions that differ: jax 0.1 then," in said

@@ -81,7 +81,7 @@ def test_force_refuses_what_is_not_a_run(kind, tmp_path, monkeypatch):
 
 
 def test_runs_without_a_name_get_folders_of_their_own_also_at_once(tmp_path):
-    code = "from measureflow.runs.folder import make_folder; print(make_folder(None, 'simulate', False)[0])"
+    code = "from measureflow.runs.replacement import make_place; print(make_place(None, 'simulate', False).path)"
     started = [
         subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         for _ in range(3)

@@ -12,6 +12,7 @@ import pytest
 
 import measureflow as mf
 from measureflow.runs.comparison import agreement
+from measureflow.runs.folder import read_marker
 from measureflow.runs.processes import SharedFlow, shared
 from measureflow.runs.recorder import job_for
 from measureflow.words import InputError
@@ -45,7 +46,7 @@ def test_a_peer_that_is_killed_ends_the_run_with_a_sentence_and_what_was_saved_g
     words += ["--solver", "rk4", "--dt", "0.01", "--out", str(out), "--processes", "2"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     limit = time.monotonic() + 200
-    while not (out / "commit.json").is_file() and process.poll() is None and time.monotonic() < limit:
+    while not read_marker(out)["frames"] and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.05)
     assert process.poll() is None, process.communicate()[1][-2000:]
     os.kill(child(process.pid, "--process-id 1"), signal.SIGKILL)
@@ -58,6 +59,33 @@ def test_a_peer_that_is_killed_ends_the_run_with_a_sentence_and_what_was_saved_g
     assert 0 < saved.frames < 4001
     assert not saved.finished
     assert np.isfinite(saved.points).all()
+    again = subprocess.run([*COMMAND[:-1], "resume", str(out)], capture_output=True, text=True, timeout=240)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert "goes on in one process, with the same numbers to rounding" in said or "cannot be reached" in said
+    done = mf.runs.open(out)
+    assert (done.frames, done.ok) == (4001, True)
+    np.testing.assert_array_equal(done.points[: saved.frames], saved.points)
+    one = mf.runs.open(out).command.job(done.config).flow
+    whole = np.concatenate([np.asarray(leg.measures.points) for leg in one.legs(500)])
+    # Tokens meet, which forgets roundings: there is nothing that would make them grow.
+    np.testing.assert_allclose(done.points, whole, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_launcher_ends_the_processes_that_it_started(tmp_path):
+    out = tmp_path / "run"
+    words = [*COMMAND, "--n", "16", "--time", "400", "--frames", "40001", "--frames-per-leg", "10", "--no-verify"]
+    words += ["--solver", "rk4", "--dt", "0.01", "--out", str(out), "--processes", "2"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    limit = time.monotonic() + 200
+    while not read_marker(out)["frames"] and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.05)
+    children = [child(process.pid, f"--process-id {i}") for i in range(2)]
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not any(Path(f"/proc/{number}").exists() for number in children)
+    assert mf.runs.open(out).outcome.startswith("Interrupted after ")
 
 
 def child(parent, words):
@@ -77,6 +105,7 @@ def test_tokens_of_a_continuous_flow_are_shared_and_nothing_else(flow):
     job = shared(job_for(flow()))
     assert isinstance(job.flow, SharedFlow)
     assert not job.ahead
+    assert job.fingerprint == job_for(flow()).fingerprint  # so that a run goes on in any number of processes
     np.testing.assert_array_equal(job.flow.times, flow().times)
     limit = mf.Flow(mf.SoftmaxAttention.isotropic(2, 1.0), mf.CircleDensity.uniform(4), [0.0, 1.0])
     merging = mf.Flow(flow().field, flow().start, [0.0, 1.0], merge=0.1)

@@ -9,6 +9,7 @@ import pytest
 
 import measureflow as mf
 from measureflow.cli import main
+from measureflow.runs.checksums import sealed
 from measureflow.runs.command import command
 from measureflow.runs.reader import check_inputs
 from measureflow.words import InputError
@@ -46,9 +47,9 @@ def test_a_flipped_bit_is_found_when_frames_are_read(run, tmp_path):
     data = bytearray(chunk.read_bytes())
     data[len(data) // 2] ^= 16
     chunk.write_bytes(bytes(data))
-    with pytest.raises(ValueError, match=r"[Cc]hecksum|crc32c"):
+    with pytest.raises(ValueError, match="its checksum is not the one it was written with"):
         _ = mf.runs.open(copy).data.points.values
-    with pytest.raises(InputError, match=r"is a run that is broken: frame 4 in data.zarr: .*[Cc]hecksum"):
+    with pytest.raises(InputError, match=r"is a run that is broken: data.zarr/points/c/1/0/0: its checksum"):
         mf.runs.open(copy).at(4)
     assert mf.runs.open(copy).at(2).points.shape == (24, 3)
 
@@ -58,7 +59,20 @@ def cut(path):
 
 
 def changed(path, **words):
-    path.write_text(json.dumps(json.loads(path.read_text()) | words))
+    """Change words of a file of JSON as its writer would: with a checksum that fits."""
+    held = json.loads(path.read_text())
+    rest = {name: value for name, value in (held | words).items() if name != "checksum"}
+    path.write_text(json.dumps(sealed(rest) if "run" in held else rest))
+
+
+def exchanged(one, other):
+    one.rename(one.with_name("aside"))
+    other.rename(one)
+    one.with_name("aside").rename(other)
+
+
+def chunk(run, k):
+    return run / "data.zarr" / "points" / "c" / str(k) / "0" / "0"
 
 
 BROKEN = {
@@ -66,15 +80,25 @@ BROKEN = {
     "run.json without a title": (lambda run: changed(run / "run.json", title=None), "run.json: 'title' is None"),
     "a later format": (lambda run: changed(run / "run.json", format=99), "of a later version"),
     "half of commit.json": (lambda run: cut(run / "commit.json"), "commit.json: "),
+    "no commit.json": (lambda run: (run / "commit.json").unlink(), "commit.json: it is missing"),
     "999 frames": (lambda run: changed(run / "commit.json", frames=999), "999 frames are said to be safe, of 9"),
-    "no data": (lambda run: subprocess.run(["rm", "-r", run / "data.zarr"], check=True), "data.zarr: "),
-    "half of the metadata": (lambda run: cut(run / "data.zarr" / "points" / "zarr.json"), "data.zarr: "),
-    "a lost chunk": (
-        lambda run: (run / "data.zarr" / "points" / "c" / "1" / "0" / "0").unlink(),
-        "chunk 1 of 'points' is missing",
+    "no data": (lambda run: subprocess.run(["rm", "-r", run / "data.zarr"], check=True), "data.zarr"),
+    "half of the metadata": (lambda run: cut(run / "data.zarr" / "points" / "zarr.json"), "points/zarr.json: its checksum"),
+    "a lost chunk": (lambda run: chunk(run, 1).unlink(), "data.zarr/points/c/1/0/0: it is missing"),
+    "two chunks in each other's place": (
+        lambda run: exchanged(chunk(run, 0), chunk(run, 1)), "/0/0: its checksum is not the one"
     ),
-    "half of config.toml": (lambda run: cut(run / "config.toml"), "config.toml: "),
-}
+    "half of config.toml": (lambda run: cut(run / "config.toml"), "config.toml: its checksum"),
+    "no checksums": (lambda run: (run / "checksums").unlink(), "checksums: "),
+    "half of the checksums": (lambda run: cut(run / "checksums"), "checksums: its own checksum"),
+}  # fmt: skip
+
+
+def everything(run):
+    """All that can be read of a run, as bytes."""
+    arrays = {name: run.data[name].values.tobytes() for name in sorted(map(str, run.data.variables))}
+    frames = [np.asarray(mu.points).tobytes() for mu in run]
+    return repr((run.info, run.config, run.stats, run.outcome, run.times.tolist(), arrays, frames))
 
 
 @pytest.mark.parametrize(("harm", "words"), BROKEN.values(), ids=BROKEN.keys())
@@ -84,11 +108,49 @@ def test_a_broken_folder_says_what_is_broken(run, tmp_path, capsys, harm, words)
     subprocess.run(["cp", "-r", str(run.path), str(copy)], check=True)
     harm(copy)
     with pytest.raises(InputError) as caught:
-        _ = mf.runs.open(copy).config
+        everything(mf.runs.open(copy))
     assert words in str(caught.value)
     assert "copy' is a run that is broken" in str(caught.value)
     assert main(["compare", str(copy), str(run.path)]) == 2
     assert words in capsys.readouterr().err
+
+
+FLIPS = 6
+"""Places at which each file is damaged, beside its ends."""
+
+
+def test_a_flipped_bit_anywhere_is_said_or_changes_nothing(tmp_path, break_after):
+    """In every file of a run that can go on, reading gives the same or names the file, and so does going on."""
+    words = {
+        "n": 4,
+        "dim": 2,
+        "time": 1.0,
+        "frames": 6,
+        "frames_per_leg": 2,
+        "verify": False,
+        "solver": "rk4",
+        "dt": 0.25,
+    }
+    break_after(4, mf.runs.run, "simulate", **words, out=str(tmp_path / "run"))
+    whole, seen, chance = everything(mf.runs.open(tmp_path / "run")), set(), np.random.default_rng(0)
+    files = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert len(files) > 20
+    for file in files:
+        held = file.read_bytes()
+        for place in {0, len(held) - 1, *chance.integers(0, len(held), FLIPS).tolist()}:
+            file.write_bytes(held[:place] + bytes([held[place] ^ (1 << int(chance.integers(8)))]) + held[place + 1 :])
+            try:
+                assert everything(mf.runs.open(tmp_path / "run")) == whole, (file, place)
+            except InputError as error:
+                seen.add((file.name, "is a run that is broken" in str(error)))
+            if file.suffix == ".eqx":
+                with pytest.raises(InputError, match=r"state-4.eqx: its checksum is not the one"):
+                    mf.runs.resume(tmp_path / "run")
+        file.write_bytes(held)
+    # The chunks of all arrays are called 0; the state is read only by a run that goes on.
+    names = "run.json", "commit.json", "config.toml", "checksums", "zarr.json", "0", "1"
+    assert seen == {(name, True) for name in names}
+    assert mf.runs.resume(tmp_path / "run").frames == 6
 
 
 def test_a_run_can_be_read_when_its_inputs_are_gone(tmp_path, monkeypatch):
@@ -124,8 +186,10 @@ def of_format_1():
     def older(path):
         for name, words in (("run.json", {"format": 1}), ("commit.json", {})):
             held = json.loads((path / name).read_text())
-            del held["ending"]
+            for new in ("ending", "run", "checksum", "checksums"):
+                held.pop(new, None)
             (path / name).write_text(json.dumps(held | words))
+        (path / "checksums").unlink()
         return path
 
     return older
@@ -143,16 +207,16 @@ def test_a_folder_of_the_first_format_is_read_told_and_compared(run, tmp_path, o
     assert mf.runs.resume(copy).info["format"] == 1  # it is finished, and stays as it is
 
 
-def test_an_interrupted_run_of_the_first_format_goes_on_to_the_same_bits(tmp_path, break_after, of_format_1):
+def test_an_interrupted_run_of_the_first_format_is_read_and_not_gone_on_with(tmp_path, break_after, of_format_1):
+    """Its state has no checksum, so it may be damaged."""
     words = {"n": 6, "dim": 2, "time": 1.0, "frames": 6, "frames_per_leg": 2, "beta": 4.0}
-    whole = mf.runs.run("simulate", **words, out=str(tmp_path / "whole"))
-    for frames in (2, 6):  # in the middle, and after the last leg, before the run was finished
-        path = tmp_path / str(frames)
-        break_after(frames, mf.runs.run, "simulate", **words, out=str(path))
-        assert mf.runs.open(of_format_1(path)).outcome.startswith(f"Killed after {frames} of 6 frames")
-        run = mf.runs.resume(path)
-        assert (run.ok, run.outcome, run.stats) == (True, whole.outcome, whole.stats)
-        np.testing.assert_array_equal(run.points, whole.points)
+    break_after(2, mf.runs.run, "simulate", **words, out=str(tmp_path / "run"))
+    old = mf.runs.open(of_format_1(tmp_path / "run"))
+    assert old.outcome.startswith("Killed after 2 of 6 frames")
+    assert old.points.shape == (2, 6, 2)
+    with pytest.raises(InputError, match="kept no checksum of its state"):
+        mf.runs.resume(tmp_path / "run")
+    assert mf.runs.rerun(tmp_path / "run", str(tmp_path / "anew")).frames == 6
 
 
 def test_a_run_of_an_older_version_whose_flow_is_another_now_is_refused_with_a_sentence(

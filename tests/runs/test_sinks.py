@@ -17,7 +17,7 @@ def test_the_run_knows_what_made_it(run):
     info = run.info
     assert info["ok"]
     assert info["finished"]
-    assert (info["format"], info["command"], info["precision"], info["seed"]) == (2, "simulate", "float64", 0)
+    assert (info["format"], info["command"], info["precision"], info["seed"]) == (3, "simulate", "float64", 0)
     assert info["outcome"] == "Reached t = 2."
     assert info["engine"] == command("simulate").job(run.config).flow.start.engine_name
     assert info["versions"]["measureflow"] == mf.__version__

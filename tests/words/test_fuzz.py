@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from measureflow.cli import main
 from measureflow.runs.command import command
-from measureflow.runs.folder import is_run
+from measureflow.runs.replacement import is_run
 from measureflow.words import InputError, memory
 from measureflow.words.vocabulary import LAWS, TABLES
 

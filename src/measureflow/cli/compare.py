@@ -18,6 +18,7 @@ class Compare(Words):
     """Set runs of any kind side by side: options and results that differ, curves together, distances from the first."""
 
     runs: tuple[str, ...] = positional("RUN", "run folders, two or more")
+    trust: bool = Field(False, description="execute the file of words (`use`) that a run names, whoever wrote it")
     out: Picture = Field("compare.png", description="picture to write")
 
 
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
 
     from measureflow.runs.comparison import compare, figure
 
-    found, console = compare(*words.runs), Console()
+    found, console = compare(*words.runs, trust=words.trust), Console()
     console.print(_table(found), soft_wrap=False)
     try:
         figure(found).savefig(words.out)

@@ -17,6 +17,7 @@ class Plot(Words):
     runs: tuple[str, ...] = positional("RUN", "folders of runs or sweeps")
     movie: bool = Field(False, description="also write movie.gif; of runs")
     show: str | None = Field(None, description="the series or final value that the picture of a sweep shows")
+    trust: bool = Field(False, description="execute the file of words (`use`) that a run names, whoever wrote it")
     format: Literal["png", "pdf", "svg"] = Field("png", description="format of the picture")
 
 
@@ -28,6 +29,7 @@ def main(argv: list[str]) -> int:
 
     from measureflow.cli.sweep import report as report_sweep
     from measureflow.runs.reader import open
+    from measureflow.runs.trust import use_words_of
     from measureflow.sweeps.ledger import is_sweep
     from measureflow.sweeps.reader import Sweep, open_sweep
 
@@ -35,5 +37,7 @@ def main(argv: list[str]) -> int:
         if isinstance(found, Sweep):
             report_sweep(Console(), found, format=words.format, show=words.show)
         else:
+            if words.trust:
+                use_words_of(found, trust=True)
             report(Console(), found, format=words.format, moving=words.movie)
     return 0

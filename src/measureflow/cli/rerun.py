@@ -19,6 +19,7 @@ class Rerun(Words):
     tolerance: Annotated[FiniteFloat, Field(ge=0)] = Field(
         0.0, description="difference of the data up to which they count as the same; 0 asks for the same bits"
     )
+    trust: bool = Field(False, description="execute the file of words (`use`) that the run names, whoever wrote it")
     out: str | None = Field(None, description="run folder to write; a new one under runs/ unless given")
 
 
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
     made: list[Run] = []
 
     def work(watch) -> Run:
-        made.append(rerun(path, words.out, watch))
+        made.append(rerun(path, words.out, watch, trust=words.trust))
         return made[0]
 
     shown(work)

@@ -110,6 +110,13 @@ def _text(series: Any, value: float) -> str:
 
 def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool = False) -> int:
     """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again."""
+    from measureflow.runs.locks import locks_kept
+
+    with locks_kept():
+        return _shown(work, moving, explain)
+
+
+def _shown(work: Callable[[Any], "Run"], moving: bool, explain: bool) -> int:
     from rich.console import Console
 
     from measureflow.runs.executor import Interrupted

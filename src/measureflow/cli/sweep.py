@@ -147,4 +147,6 @@ def report(console: Any, sweep: "Sweep", *, format: str = "png", picture: bool =
             written = {"picture": file} | written
         except InputError as error:
             say(str(error))
+        except OSError as error:
+            say(f"Cannot write a picture into {str(sweep.path)!r}: {error.strerror or error}.")
     print_written(console, written)

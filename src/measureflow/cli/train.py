@@ -9,7 +9,7 @@ from measureflow.cli.options import parse
 from measureflow.cli.resume import one
 from measureflow.cli.run import main as run
 from measureflow.cli.showing import print_report, print_written, say
-from measureflow.words.outputs import Picture, Words, positional
+from measureflow.words.outputs import Picture, Words, numbers_beside, positional
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 from measureflow.words.vocabulary import Positive
@@ -33,6 +33,7 @@ class Certify(Words):
     rounds: NonNegativeInt = Field(
         0, description="rounds of Frank-Wolfe, which look for a better lower bound of the risk"
     )
+    trust: bool = Field(False, description="execute the file of words (`use`) that the run names, whoever wrote it")
     explain: bool = Field(False, description="say in a paragraph what each word of the table means, with its formula")
 
 
@@ -43,6 +44,7 @@ class BudgetOf(Words):
     run: tuple[str, ...] = positional("RUN", "run folder of `measureflow train`, or a TOML file with its options")
     error: Positive | None = Field(None, description="error to be kept; half of the least that is met unless given")
     repeats: int = Field(16, ge=4, description="runs for each number of particles and step")
+    trust: bool = Field(False, description="execute the file of words (`use`) that the run names, whoever wrote it")
     out: Picture | None = Field(None, description="picture to write; budget.png in the run folder unless given")
 
 
@@ -75,7 +77,7 @@ def _certify(path: str, words: Certify) -> int:
 
     from measureflow.commands.train.certificate import certified
 
-    found = certified(path, prove=words.prove, rounds=words.rounds)
+    found = certified(path, prove=words.prove, rounds=words.rounds, trust=words.trust)
     print_report(Console(), found.report, explain=words.explain)
     say("\nWhat theorems suppose of this run:")
     print_report(Console(), found.assumptions)
@@ -86,10 +88,11 @@ def _budget(path: str, words: BudgetOf) -> int:
     prepare_jax()
     from rich.console import Console
 
-    from measureflow.commands.train.budget import budget_of, config_of, written
+    from measureflow.commands.train.budget import COMMAND, budget_of, config_of, written
 
-    config, console = config_of(path), Console()
+    config, console = config_of(path, words.trust), Console()
     picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")
+    numbers_beside(picture, COMMAND)
     say(f"Comparing {config.optimiser} of up to {config.count} {config.noun} with the mean-field equation ...")
     found = budget_of(config, repeats=words.repeats)
     print_report(console, found.report(words.error))

@@ -76,20 +76,17 @@ class AbstractCommand(abc.ABC):
         """Texts that are written beside the picture, by the names of their files."""
         return {}
 
-    def settings(self, words: dict[str, Any], file: str | None = None, past: bool = False) -> Any:
-        """The settings that words and a file describe; those of a run in the `past` may name files that are gone."""
+    def settings(self, words: dict[str, Any], file: str | None = None) -> Any:
+        """The settings that words and a file describe."""
         self.use(self.asked(file) | words)
-        return read(self.schema(words), words, file, past)
+        return read(self.schema(words), words, file)
 
     def use(self, words: dict[str, Any]) -> None:
         """Read a file of words of one's own, if one is asked for: it may add choices and options."""
-        from measureflow.words import vocabulary
+        from measureflow.runs import trust
 
         if words.get("use") is not None:
-            try:
-                vocabulary.use(str(words["use"]))
-            except ValueError as error:
-                raise InputError(f"{error}.") from None
+            trust.use(str(words["use"]))
 
     def asked(self, file: str | None) -> dict[str, Any]:
         """The key of a file on which its schema depends; what is wrong with the file is said when it is read."""

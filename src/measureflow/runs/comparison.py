@@ -6,7 +6,7 @@ circle gives its quantiles, other limits a sample. Where one run has tokens and 
 tokens drawn from the limit itself shows what their number alone explains. Runs that have no distance share their curves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from measureflow.measures import (
 )
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
+from measureflow.runs.trust import use_words_of
 from measureflow.transport import wasserstein
 from measureflow.transport.gaussians import gaussian_cost
 from measureflow.words.settings import InputError
@@ -40,6 +41,8 @@ DRAWS = 3
 """How often tokens are drawn from a limit to see how far they are from it: one draw may be lucky by a factor of two."""
 SAME_TIME = 1e-9
 """Frames are of one time if they differ by less than this part of the last time: rounding of the same numbers."""
+BLOCK = 2**22
+"""Numbers of a run that a comparison holds at once; more only where one frame has more."""
 TOKENS = 1000
 """Tokens that stand for a limit, and most of a run for which transport is solved by the simplex method."""
 
@@ -70,9 +73,9 @@ class Comparison:
 
     @cached_property
     def settings(self) -> Rows:
-        """The options that differ."""
-        asked = [_settings(run) for run in self.runs]
-        return _differing(asked)
+        """The options that differ; only those that were given, where words of one's own are not known here."""
+        known = all(run.knows_its_words for run in self.runs)
+        return _differing([_settings(run) if known else _typed(run) for run in self.runs])
 
     @cached_property
     def results(self) -> Rows:
@@ -90,12 +93,14 @@ class Comparison:
         return [_apart(self.runs[0], run) for run in self.runs[1:]]
 
 
-def compare(*paths: str | Path) -> Comparison:
-    """Compare run folders of any kind."""
+def compare(*paths: str | Path, trust: bool = False) -> Comparison:
+    """Compare run folders of any kind; a file of words (`use`) that a run names is executed only if you `trust` it."""
     if len(paths) < 2:
         raise InputError(f"`compare` takes at least two run folders; got {len(paths)}.")
     runs = tuple(open_run(path) for path in paths)
     for run in runs:
+        if trust:
+            use_words_of(run, trust=True)
         if not run.frames:
             raise InputError(f"{str(run.path)!r} has no saved frames to compare.")
     return Comparison(runs)
@@ -190,10 +195,23 @@ def agreement(one: Run, other: Run) -> Agreement:
     same = set(names) == {str(name) for name in other.data.variables}
     if not same or any(one.data[name].shape != other.data[name].shape for name in names):
         return Agreement(float("inf"), float("inf"), versions)
-    pairs = [(np.asarray(one.data[name].values, float), np.asarray(other.data[name].values, float)) for name in names]
-    apart = max((_apart_at_most(a, b) for a, b in pairs), default=0.0)
-    size = max((np.abs(a[np.isfinite(a)]).max(initial=0.0) for a, _ in pairs), default=0.0)
+    apart = size = 0.0
+    for name in names:
+        for rows in _blocks(one.data[name].shape):
+            a, b = (np.asarray(run.data[name][rows].values, float) for run in (one, other))
+            apart = max(apart, _apart_at_most(a, b))
+            size = max(size, float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
     return Agreement(apart, apart / size if size else apart, versions)
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[Any]:
+    """Slices of the first dimension of an array that are in memory one at a time."""
+    if not shape:
+        yield ()
+        return
+    step = max(1, int(BLOCK // max(np.prod(shape[1:], dtype=float), 1.0)))
+    for first in range(0, shape[0], step):
+        yield slice(first, first + step)
 
 
 def _apart_at_most(a: np.ndarray, b: np.ndarray) -> float:
@@ -209,9 +227,12 @@ def _made_with(run: Run) -> dict[str, str]:
 
 
 def common(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Pairs of indices of equal times."""
-    near = np.abs(one[:, None] - other[None, :]) <= SAME_TIME * max(one[-1], other[-1], np.finfo(float).tiny)
-    return np.argwhere(near)
+    """Pairs of indices of equal times, which increase."""
+    gap = SAME_TIME * max(one[-1], other[-1], np.finfo(float).tiny)
+    first, last = np.searchsorted(other, one - gap, "left"), np.searchsorted(other, one + gap, "right")
+    rows = np.repeat(np.arange(len(one)), last - first)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    return np.stack([rows, first[rows] + within], axis=1)
 
 
 def _apart(one: Run, other: Run) -> Distance | None:
@@ -241,10 +262,16 @@ def _same_shape(one: Run, other: Run) -> bool:
 
 def _differences(one: Run, other: Run, pairs: np.ndarray) -> np.ndarray:
     def gap(name: str) -> np.ndarray:
-        apart = np.abs(one.data[name].values[pairs[:, 0]] - other.data[name].values[pairs[:, 1]])
-        return apart.reshape(len(apart), -1).max(1)
+        size = len(pairs), *one.data[name].shape[1:]
+        return np.concatenate([_gaps(one.data[name], other.data[name], pairs[rows]) for rows in _blocks(size)])
 
     return np.max([gap(name) for name in one.word.dimensions], axis=0)
+
+
+def _gaps(one: Any, other: Any, pairs: np.ndarray) -> np.ndarray:
+    """The largest difference in each of some pairs of frames of an array."""
+    apart = np.abs(one[pairs[:, 0]].values - other[pairs[:, 1]].values)
+    return apart.reshape(len(apart), -1).max(1)
 
 
 def _bounded_differences(one: Run, other: Run, pairs: np.ndarray) -> np.ndarray:
@@ -305,6 +332,11 @@ def _settings(run: Run) -> dict[str, str]:
         return {"command": "record", "measure": run.word_name, "fingerprint": run.info["fingerprint"]}
     asked = run.config.model_dump(exclude={*run.config.aside, "movie"})
     return {"command": run.command.name} | {name: _text(value) for name, value in asked.items()}
+
+
+def _typed(run: Run) -> dict[str, str]:
+    """What was given of the options of a run, as texts."""
+    return {"command": run.command.name} | {name: _text(value) for name, value in run.words.items()}
 
 
 def _summary(run: Run) -> dict[str, str]:

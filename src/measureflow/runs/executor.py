@@ -17,7 +17,9 @@ from measureflow.runs.folder import StorageError
 from measureflow.runs.job import Job, Progress
 from measureflow.runs.outcomes import ERROR, INTERRUPTED, STOPPED, STORAGE
 from measureflow.runs.reader import Run
-from measureflow.runs.sinks import AbstractSink, FolderSink
+from measureflow.runs.reader import open as open_run
+from measureflow.runs.replacement import settled
+from measureflow.runs.sinks import AbstractSink, FolderSink, check_same
 from measureflow.runs.threads import in_thread, next_in_thread, signals, undisturbed
 from measureflow.sums import native
 
@@ -89,19 +91,19 @@ def perform(
     Bad input raises `InputError` before any folder is made. An interruption keeps every leg that was saved, and finishes the
     run as far as it came before it is raised again; a second one skips that.
     """
-    sink, state = FolderSink.reopen(job, Path(str(out))) if resume else FolderSink.begin(job, out, force)
+    run = _same(job, Path(str(out))) if resume else None
+    if run is not None and run.finished:
+        watch(job, Progress(job.flow.start, run.frames, run.ended.time, outcome=run.ended))
+        return Run(settled(run.path, run.info))
+    sink, state = FolderSink.begin(job, out, force) if run is None else FolderSink.reopen(job, run)
     folder = sink.folder
-    with contextlib.closing(folder), signals():
-        if sink.info.get("finished"):
-            watch(job, state)
-            return Run(folder.path)
+    with contextlib.closing(sink), signals():
         try:
             watch(job, state)
             if state.outcome.running:
                 with _compiling_ahead(job):
                     execute(job, _legs(job, folder.frames, state, watch), sink, state, watch)
             conclude(job, sink, state)
-            folder.finish(job.labels, job.layout())
         except KeyboardInterrupt:
             _end(job, sink, state, INTERRUPTED, "Interrupted", f"; {again(job.command, folder.path)} goes on.")
             with contextlib.suppress(KeyboardInterrupt):
@@ -113,7 +115,14 @@ def perform(
         except Exception as error:
             _end(job, sink, state, ERROR, "Failed", f": {type(error).__name__}: {error}")
             raise
-    return Run(folder.path)
+        return Run(sink.place.settle())
+
+
+def _same(job: Job, path: Path) -> Run:
+    """The run in a folder, which is to go on with a job that must be its own."""
+    run = open_run(path)
+    check_same(run, job)
+    return run
 
 
 def _legs(job: Job, since: int, state: Progress, watch: Watch) -> Iterator[Trajectory]:

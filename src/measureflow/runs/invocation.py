@@ -7,7 +7,9 @@ from measureflow.runs.command import command
 from measureflow.runs.executor import Watch, perform
 from measureflow.runs.reader import Run
 from measureflow.runs.reader import open as open_run
+from measureflow.runs.replacement import settled
 from measureflow.runs.session import warn_of_float32
+from measureflow.runs.trust import use_words_of
 from measureflow.words.settings import InputError
 
 
@@ -27,15 +29,22 @@ def run_settings(name: str, settings: Any, watch: Watch = lambda *_: None) -> Ru
     return perform(job, settings.out, force=settings.force, watch=watch)
 
 
-def resume(path: str | Path, watch: Watch = lambda *_: None) -> Run:
-    """Go on with an interrupted run of a command, to the same bits; a finished one stays as it is."""
+def resume(path: str | Path, watch: Watch = lambda *_: None, *, trust: bool = False) -> Run:
+    """Go on with an interrupted run of a command, to the same bits; a finished one stays as it is.
+
+    A file of words (`use`) that the run names is executed if you have run it before, or if you `trust` it.
+    """
     found = open_run(path)
-    return found if found.finished else perform(found.command.job(found.config), path, resume=True, watch=watch)
+    if found.finished:
+        return Run(settled(found.path, found.info))
+    use_words_of(found, trust)
+    return perform(found.command.job(found.config), path, resume=True, watch=watch)
 
 
-def rerun(path: str | Path, out: str | None = None, watch: Watch = lambda *_: None) -> Run:
-    """Run again, in a new folder, what was asked for in another."""
+def rerun(path: str | Path, out: str | None = None, watch: Watch = lambda *_: None, *, trust: bool = False) -> Run:
+    """Run again, in a new folder, what was asked for in another; its file of words (`use`) is executed as by `resume`."""
     found = open_run(path)
     if out is not None and Path(out).resolve() == Path(path).resolve():
         raise InputError("`out` is the folder of the run itself; choose another.")
+    use_words_of(found, trust)
     return perform(found.command.job(found.config), out, watch=watch)

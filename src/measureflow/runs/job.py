@@ -86,6 +86,8 @@ class Job:
     """Whether frames are stored, beside what is observed of them."""
     ahead: bool = True
     """Whether the programs of the error estimate are compiled beside the first legs."""
+    alone: AbstractFlow | None = None
+    """The same flow in one process, where several compute it; a run may go on in any number of them, equal to rounding."""
 
     def stop(self, state: Progress) -> str | None:
         """A sentence that ends the run before its last frame, if there is a reason."""
@@ -113,9 +115,8 @@ class Job:
     @cached_property
     def fingerprint(self) -> str:
         """A text that is equal for equal flows and legs."""
-        return fingerprint(
-            (self.flow, self.frames_per_leg) if self.keep else (self.flow, self.frames_per_leg, "observed")
-        )
+        flow = self.flow if self.alone is None else self.alone
+        return fingerprint((flow, self.frames_per_leg) if self.keep else (flow, self.frames_per_leg, "observed"))
 
     @property
     def pathwise(self) -> bool:

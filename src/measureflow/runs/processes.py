@@ -7,6 +7,7 @@ that is missing or dies ends the run with a sentence within a time limit.
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from measureflow.measures import AbstractCloud
 from measureflow.runs.cores import cores, environment
 from measureflow.runs.job import Job
 from measureflow.runs.rendezvous import PeerError, meet
+from measureflow.runs.threads import ENDING, in_thread, signals
 from measureflow.sums import Sharded
 from measureflow.sums.native.pulse import Pulse
 from measureflow.words.settings import InputError
@@ -130,7 +132,7 @@ def shared(job: Job) -> Job:
         raise InputError("`processes` share the tokens of a continuous flow: drop `measure`, `layers` and `merge`.")
     if len(flow.start.points) % count:
         raise InputError(f"`n` must be a multiple of the {count} processes; got {len(flow.start.points)}.")
-    return replace(job, flow=SharedFlow(flow), ahead=False)
+    return replace(job, flow=SharedFlow(flow), ahead=False, alone=flow)
 
 
 def join(address: str, process: int, count: int) -> None:
@@ -147,27 +149,48 @@ def join(address: str, process: int, count: int) -> None:
 def follow_legs(job: Job) -> None:
     """Compute this process's share of the legs of a job, which the first process watches and saves."""
     state, ok = job.flow.start, True
-    for path in job.flow.legs(job.frames_per_leg):
-        state, ok = path.final, bool(path.outcome.ok)
-    if ok and job.verify:
-        job.flow.error(state, job.end, None, job.frames_per_leg)
+    with signals():
+        for path in in_thread(job.flow.legs(job.frames_per_leg)):
+            state, ok = path.final, bool(path.outcome.ok)
+        if ok and job.verify:
+            job.flow.error(state, job.end, None, job.frames_per_leg)
 
 
 def launch(argv: list[str], count: int) -> int:
     """Run a command in some processes of this machine, each with its share of the cores, and end them all if one dies."""
     address, share = f"127.0.0.1:{_free_port()}", os.environ | environment(max(1, cores() // count))
     command = [sys.executable, "-m", "measureflow.cli", *argv, "--coordinator", address, "--num-processes", str(count)]
-    processes = [subprocess.Popen([*command, "--process-id", str(i)], env=share) for i in range(count)]
+    processes: list[subprocess.Popen] = []
     try:
-        return _ended(processes)
+        with _passed_on(processes):
+            processes += (subprocess.Popen([*command, "--process-id", str(i)], env=share) for i in range(count))
+            return _ended(processes)
     except KeyboardInterrupt:
+        limit = time.monotonic() + GRACE
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)  # Ctrl-C reached them as well
+                process.wait(max(limit - time.monotonic(), 0.1))
         return 130
     finally:
         for process in processes:
             process.kill()
+
+
+@contextlib.contextmanager
+def _passed_on(processes: list[subprocess.Popen]) -> Iterator[None]:
+    """Signals that end this process end those that it has started, as Ctrl-C does, which reaches them by itself."""
+
+    def end(kind: int, _: Any) -> None:
+        for process in processes:
+            process.send_signal(kind)
+        raise KeyboardInterrupt
+
+    before = {name: signal.signal(getattr(signal, name), end) for name in ENDING if hasattr(signal, name)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def _ended(processes: list[subprocess.Popen]) -> int:
@@ -184,7 +207,7 @@ def _ended(processes: list[subprocess.Popen]) -> int:
     if first[1] < 0:
         raise PeerError(
             f"Process {first[0]} of {len(processes)} was killed (signal {-first[1]}). What was saved is safe; "
-            "`measureflow resume RUN` goes on in one process."
+            "`measureflow resume RUN` goes on in one process, with the same numbers to rounding."
         )
     return max(process.poll() or 0 for process in processes)
 

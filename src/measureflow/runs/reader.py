@@ -1,8 +1,7 @@
 """A run read from its folder: what was asked, what came out, and the frames."""
 
-import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from measureflow.results import Result, frame_at
+from measureflow.runs.checksums import Checksums, broken, parsed
 from measureflow.runs.command import AbstractCommand, again, command
-from measureflow.runs.folder import FORMAT, is_alive, missing_chunks, read_marker
+from measureflow.runs.folder import CHECKED, FORMAT, missing_chunks, read_marker
+from measureflow.runs.locks import is_alive
 from measureflow.runs.outcomes import RunOutcome
+from measureflow.runs.store import DATA, CheckedStore
 from measureflow.words.files import digest
 from measureflow.words.measures import AbstractMeasureWord
 from measureflow.words.measures.base import Look
 from measureflow.words.series import Watched, observed_series, unnamed
-from measureflow.words.settings import InputError
-from measureflow.words.vocabulary import MEASURES
+from measureflow.words.settings import InputError, read
+from measureflow.words.vocabulary import MEASURES, is_used
 
 if TYPE_CHECKING:
     from measureflow.wording import Report
@@ -34,7 +36,15 @@ class Run(Result):
     @cached_property
     def info(self) -> dict[str, Any]:
         """What made the run, how it ended and what it cost."""
-        return self._read("run.json", json.loads)
+        try:
+            return parsed((self.path / "run.json").read_text())
+        except (OSError, ValueError) as error:
+            raise broken(self.path, "run.json", error) from None
+
+    @cached_property
+    def checksums(self) -> Checksums | None:
+        """The checksums of its files, with which everything is compared that is read; older runs have none."""
+        return Checksums.read(self.path, self._marker["checksums"]) if self.info["format"] >= CHECKED else None
 
     @cached_property
     def command(self) -> AbstractCommand:
@@ -42,15 +52,49 @@ class Run(Result):
         return command(self.info["command"])
 
     @cached_property
-    def config(self) -> Any:
-        """What was asked."""
-        words = self._read("config.toml", tomllib.loads) if (self.path / "config.toml").is_file() else {}
+    def toml(self) -> str:
+        """What was asked, as the text of a configuration; a recorded flow has none."""
+        if not (self.path / "config.toml").is_file() and (
+            self.checksums is None or "config.toml" not in self.checksums
+        ):
+            return ""
         try:
-            return self.command.settings(words, past=True)
+            held = self.checksums.data("config.toml") if self.checksums else (self.path / "config.toml").read_bytes()
+            return held.decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise broken(self.path, "config.toml", error) from None
+
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """What was asked, as names and values."""
+        try:
+            return tomllib.loads(self.toml)
+        except tomllib.TOMLDecodeError as error:
+            raise broken(self.path, "config.toml", error) from None
+
+    @cached_property
+    def config(self) -> Any:
+        """What was asked, checked and completed. A file of words (`use`) is not executed: what needs it says so."""
+        try:
+            return read(self.command.schema(self.words), self.words, past=True)
         except InputError as error:
-            raise InputError(
-                *(f"{str(self.path)!r}: config.toml: {sentence}" for sentence in error.sentences)
-            ) from None
+            sentences = (f"{str(self.path)!r}: config.toml: {sentence}" for sentence in error.sentences)
+            raise InputError(*sentences, *self._strange()) from None
+
+    @property
+    def knows_its_words(self) -> bool:
+        """Whether the file of words that the run names, if it does, has added them to this process."""
+        return "use" not in self.words or is_used(str(self.words["use"]))
+
+    def _strange(self) -> list[str]:
+        """The sentence for a run with words of its own that are not known here."""
+        if self.knows_its_words:
+            return []
+        file = self.words["use"]
+        return [
+            f"The run has words of its own from {file!r}, which looking at a run does not execute: if you trust that file, "
+            f"`--trust` does, and in Python `measureflow.words.vocabulary.use({file!r})`."
+        ]
 
     @cached_property
     def frames(self) -> int:
@@ -98,20 +142,24 @@ class Run(Result):
     @cached_property
     def _marker(self) -> dict[str, Any]:
         try:
-            return read_marker(self.path)
-        except ValueError as error:
-            raise self._broken("commit.json", error) from None
+            marker = read_marker(self.path)
+            if marker.get("run") != self.info.get("run"):
+                raise ValueError("it is missing, or that of another run")
+            return marker
+        except (OSError, ValueError) as error:
+            raise broken(self.path, "commit.json", error) from None
 
     @cached_property
     def data(self):
-        """The frames as an xarray dataset, cut to those that are safe."""
+        """The frames as an xarray dataset, cut to those that are safe; what is read of it is checked."""
         import xarray
 
+        store: Any = self.path / DATA if self.checksums is None else CheckedStore(self.checksums, read_only=True)
         try:
-            whole = xarray.open_dataset(self.path / "data.zarr", engine="zarr", consolidated=False)
+            whole = xarray.open_dataset(store, engine="zarr", consolidated=False)
+            return whole.isel(time=slice(self.frames))
         except Exception as error:
-            raise self._broken("data.zarr", error) from None
-        return whole.isel(time=slice(self.frames))
+            raise broken(self.path, DATA, error) from None
 
     @property
     def times(self) -> np.ndarray:
@@ -131,7 +179,7 @@ class Run(Result):
             seen = {name: data[name].values for name in self.info.get("observed", ())}
             return data.time.values, watched | observed_series(seen)
         except Exception as error:
-            raise self._broken("data.zarr", error) from None
+            raise broken(self.path, DATA, error) from None
 
     @property
     def word_name(self) -> str:
@@ -142,7 +190,9 @@ class Run(Result):
     def word(self) -> AbstractMeasureWord:
         """What is known of the measure."""
         if self.word_name not in MEASURES:
-            raise InputError(f"`measure` {self.word_name!r} is no word here; add it with `use`, as the run did.")
+            raise InputError(
+                f"`measure` {self.word_name!r} is no word here; add it with `use`, as the run did.", *self._strange()
+            )
         return MEASURES[self.word_name]
 
     @property
@@ -155,7 +205,7 @@ class Run(Result):
         try:
             return {str(name): np.asarray(values) for name, values in self.data.isel(time=frame).variables.items()}
         except Exception as error:
-            raise self._broken(f"frame {frame % max(self.frames, 1)} in data.zarr", error) from None
+            raise broken(self.path, f"frame {frame % max(self.frames, 1)} in data.zarr", error) from None
 
     def at(self, i: int | None = None, *, time: float | None = None) -> Any:
         """The measure of frame `i`, or that of the frame at a `time`."""
@@ -196,31 +246,20 @@ class Run(Result):
                     raise TypeError(f"{name!r} is {self.info[name]!r}")
             if self.info["format"] > FORMAT:
                 raise ValueError(f"format {self.info['format']} is of a later version; {FORMAT} is known here")
+            if (self.info["format"] >= CHECKED) != ("run" in self.info):
+                raise ValueError(f"format {self.info['format']} is not that of the other words")
         except (KeyError, TypeError, ValueError) as error:
-            raise self._broken("run.json", error) from None
+            raise broken(self.path, "run.json", error) from None
         try:
             if not 0 <= self.frames <= self.info["frames"]:
                 raise ValueError(f"{self.frames} frames are said to be safe, of {self.info['frames']}")
         except (KeyError, TypeError, ValueError) as error:
-            raise self._broken("commit.json", error) from None
+            raise broken(self.path, "commit.json", error) from None
         try:
-            if missing := missing_chunks(self.path, self.info["series"], self.frames):
+            if self.checksums is None and (missing := missing_chunks(self.path, self.info["series"], self.frames)):
                 raise ValueError(f"{missing} is missing")
         except (KeyError, TypeError, ValueError, OSError) as error:
-            raise self._broken("data.zarr", error) from None
-
-    def _read(self, name: str, parse: Callable[[str], Any]) -> Any:
-        try:
-            return parse((self.path / name).read_text())
-        except (OSError, ValueError) as error:
-            raise self._broken(name, error) from None
-
-    def _broken(self, what: str, error: Exception) -> InputError:
-        said = f"no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0].rstrip(".")
-        return InputError(
-            f"{str(self.path)!r} is a run that is broken: {what}: {said}. What its other files hold can still be read: "
-            "run.json and config.toml are text, and xarray opens data.zarr."
-        )
+            raise broken(self.path, "data.zarr", error) from None
 
     def __len__(self) -> int:
         return self.frames

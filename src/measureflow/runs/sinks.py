@@ -3,6 +3,7 @@
 import abc
 import importlib.metadata
 import platform
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,11 @@ import jax
 import numpy as np
 
 from measureflow.flows import Trajectory
-from measureflow.runs.folder import FORMAT, RunFolder, check_room, make_folder, read_marker, remove_folder
+from measureflow.runs.folder import CHECKED, FORMAT, RunFolder, read_marker
 from measureflow.runs.job import ExtraArrays, Job, Progress
 from measureflow.runs.outcomes import UNDER_WAY, RunOutcome
 from measureflow.runs.reader import Run
+from measureflow.runs.replacement import Place, check_room, make_place, place_of, remove_folder
 from measureflow.words.files import digest
 from measureflow.words.settings import InputError
 
@@ -46,49 +48,56 @@ class AbstractSink(abc.ABC):
 class FolderSink(AbstractSink):
     """A run folder: every leg is on the disk before the next one is reported."""
 
-    def __init__(self, folder: RunFolder, info: dict[str, Any]):
-        self.folder, self.info = folder, info
+    def __init__(self, folder: RunFolder, info: dict[str, Any], place: Place):
+        self.folder, self.info, self.place = folder, info, place
 
     @staticmethod
     def begin(job: Job, out: str | Path | None, force: bool) -> "tuple[FolderSink, Progress]":
         """A new folder with what is known before the first leg; one that cannot be filled is removed again."""
         layout, info, start = job.layout(), described(job), Progress(job.flow.start)
         numbers = job.frames * sum(int(np.prod(list(sizes.values()))) for sizes in layout.values())
-        check_room(out, numbers * np.dtype(job.precision).itemsize)  # before an old run is replaced
+        check_room(out, numbers * np.dtype(job.precision).itemsize)
         inputs = () if job.settings is None else job.settings.inputs()
-        path, lock = make_folder(None if out is None else str(out), job.command, force, inputs)
+        place = make_place(None if out is None else str(out), job.command, force, inputs)
+        info |= {} if place.old is None else {"replaces": place.old.resolve().name}
         try:
             kinds = {name: value.dtype.name for name, value in job.observed.items()}
-            folder = RunFolder.create(
-                path, lock, job.frames, job.frames_per_leg, job.precision, layout, job.labels, kinds
-            )
+            size = job.frames, job.frames_per_leg, job.precision
+            folder = RunFolder.create(place.path, place.lock, info["run"], *size, layout, job.labels, kinds)
             fixed = job.word.fixed(job.flow.start)
             folder.keep({name: ((dimension,), values) for name, (dimension, values) in fixed.items()})
             if job.settings is not None:
                 folder.write_text("config.toml", job.settings.to_toml())
-            sink = FolderSink(folder, info)
+            folder.commit(_so_far(start, False))
+            sink = FolderSink(folder, info, place)
             sink.describe(start, finished=False)
         except BaseException as error:
-            remove_folder(path, lock)
+            remove_folder(place)
             if isinstance(error, OSError):
-                raise InputError(f"`out`: cannot write {str(path)!r}: {error.strerror or error}.") from None
+                raise InputError(f"`out`: cannot write {str(place.path)!r}: {error.strerror or error}.") from None
             raise
         return sink, start
 
     @staticmethod
-    def reopen(job: Job, path: Path) -> "tuple[FolderSink, Progress]":
+    def reopen(job: Job, run: Run) -> "tuple[FolderSink, Progress]":
         """The folder of an interrupted run, with what is known after its last safe frame."""
-        run = Run(path)
-        _check_same(run, job)
-        folder, state = RunFolder.reopen(path, job.frames_per_leg), Progress(job.flow.start)
-        if folder.frames:
-            form = job.flow.form(read_marker(path)["stats"].get("changes", 0))
-            state.mu, state.frames, state.time = folder.state(form), folder.frames, float(run.times[-1])
-            state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
-        known = run.info if run.info["finished"] else read_marker(path)
-        state.stats, state.seconds = dict(known["stats"]), known["seconds"]
-        state.outcome = RunOutcome.restored(known)
-        return FolderSink(folder, run.info), state
+        if run.info["format"] < CHECKED:
+            raise InputError(
+                f"{str(run.path)!r} was begun by a version that kept no checksum of its state, so nobody knows whether it would "
+                "go on right. What was saved can be read; `measureflow rerun` computes it anew."
+            )
+        folder = RunFolder.reopen(run.path, job.frames)
+        try:
+            place = Place(run.path, -1, *place_of(run.path, run.info))
+            return FolderSink(folder, run.info, place), _known(job, Run(run.path), folder)
+        except BaseException:
+            folder.close()
+            raise
+
+    def close(self) -> None:
+        """Release the folder, and the one that it was to replace."""
+        self.folder.close()
+        self.place.close()
 
     def take(self, job: Job, path: Trajectory) -> Taken:
         """All series and all arrays, on every frame."""
@@ -104,6 +113,9 @@ class FolderSink(AbstractSink):
     def finish(self, arrays: ExtraArrays, state: Progress, finished: bool) -> None:
         """Write the arrays that have no frames, and the results."""
         self.folder.keep(arrays)
+        self.folder.commit({})
+        if finished:
+            self.folder.finish()
         self.describe(state, finished)
 
     def describe(self, state: Progress, finished: bool) -> None:
@@ -118,7 +130,18 @@ def _so_far(state: Progress, last: bool) -> dict[str, Any]:
     return outcome.stored() | {"ok": state.ok, "stats": state.stats, "seconds": round(state.seconds, 3)}
 
 
-def _check_same(run: Run, job: Job) -> None:
+def _known(job: Job, run: Run, folder: RunFolder) -> Progress:
+    """What is known of a run after its last safe frame."""
+    state, known = Progress(job.flow.start), read_marker(run.path)
+    if run.frames:
+        state.mu = folder.state(job.flow.form(known["stats"].get("changes", 0)))
+        state.frames, state.time = run.frames, float(run.times[-1])
+        state.series = {name: float(series.values[-1]) for name, series in run.series.items()}
+    state.stats, state.seconds, state.outcome = dict(known["stats"]), known["seconds"], RunOutcome.restored(known)
+    return state
+
+
+def check_same(run: Run, job: Job) -> None:
     """Refuse to go on with a run whose flow, precision or engine has changed."""
     now = {"fingerprint": job.fingerprint, "precision": job.precision, "engine": job.flow.start.engine_name}
     for name, value in now.items():
@@ -134,6 +157,7 @@ def described(job: Job) -> dict[str, Any]:
     """What makes a run, for `run.json`."""
     return {
         "format": FORMAT,
+        "run": secrets.token_hex(8),
         "command": job.command,
         "title": job.title,
         "measure": {"word": job.word_name} | job.word.facts(job.flow.start),

@@ -144,15 +144,23 @@ class Design:
     def read(file: str | Path) -> "Design":
         """The design of a sweep file."""
         try:
-            words = tomllib.loads(Path(file).read_text())
+            return Design.parse(Path(file).read_text(), str(file))
         except OSError as error:
             raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise InputError(f"{str(file)!r} is not a TOML file: {error}.") from None
+
+    @staticmethod
+    def parse(text: str, file: str) -> "Design":
+        """The design of the text of a sweep file."""
+        try:
+            words = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{file!r} is not a TOML file: {error}.") from None
         section = words.pop("sweep", None)
         if not isinstance(section, dict):
             raise InputError(
-                f"{str(file)!r} has no section `[sweep]`: add one that says what varies, such as `[sweep.grid]` with "
+                f"{file!r} has no section `[sweep]`: add one that says what varies, such as `[sweep.grid]` with "
                 "`beta = [1.0, 4.0, 9.0]`."
             )
         return Design(words, _section(section))

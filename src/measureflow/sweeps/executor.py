@@ -95,28 +95,37 @@ def perform_sweep(
     check_size(design, yes)
     cells = list({one.key: one for one in work.asked(design)}.values())
     backend = backend or Here()
+    progress = SweepProgress(len(cells))
     with (
+        _speaking(path, progress),
         contextlib.closing(Ledger.begin(path, design.section.command)) as ledger,
         contextlib.closing(backend),
         signals(),
     ):
         ledger.ask(design, [one.key for one in cells])
         missing = [one for one in cells if _is_missing(ledger, work, one, retry)]
-        progress = SweepProgress(len(cells), len(cells) - len(missing))
+        progress.known = len(cells) - len(missing)
         watch(progress)
         try:
             _compute(ledger, work, missing, backend, progress, watch)
         except KeyboardInterrupt:
             Sweep(path).save()
             raise Interrupted(path) from None
-        except OSError as error:
-            raise StorageError(
-                f"Stopped after {progress.known} of {progress.total} cells: {error.strerror or error}. What was computed is in "
-                f"{str(path)!r}; make room, and the same command goes on."
-            ) from None
         found = Sweep(path)
         found.save()
     return found
+
+
+@contextlib.contextmanager
+def _speaking(path: Path, progress: SweepProgress) -> Iterator[None]:
+    """Say how far a sweep came that could not be written on."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Stopped after {progress.known} of {progress.total} cells: {error.strerror or error}. What was computed is in "
+            f"{str(path)!r}; make room, and the same command goes on."
+        ) from None
 
 
 def check_size(design: Design, yes: bool) -> None:

@@ -43,7 +43,11 @@ class Sweep:
     @cached_property
     def design(self) -> Design:
         """The design as it was last asked for."""
-        return Design.read(self.path / "sweep.toml")
+        if (text := ledger.info(self.path).get("design")) is None:
+            raise InputError(
+                f"{str(self.path)!r} is a sweep that was killed before it knew its design; the same command begins anew."
+            )
+        return Design.parse(text, str(self.path))
 
     @cached_property
     def command(self) -> str:
@@ -65,7 +69,7 @@ class Sweep:
     @cached_property
     def keys(self) -> list[str]:
         """The keys of all cells of the design."""
-        return ledger.keys(self.path)
+        return ledger.info(self.path)["keys"]
 
     @property
     def finished(self) -> bool:

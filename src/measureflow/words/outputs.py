@@ -1,13 +1,18 @@
 """Schemas of commands that make no run: what is asked on the command line, and the files that are written; needs no JAX."""
 
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from measureflow.words.settings import InputError
+
 PICTURES = (".png", ".pdf", ".svg")
 """Kinds of pictures that can be written."""
+MAKER = "made by"
+"""The name in a file of numbers under which its command is."""
 
 
 def check_writable(file: str) -> str:
@@ -32,6 +37,30 @@ Output = Annotated[str, AfterValidator(check_writable)]
 """A file that a command writes."""
 Picture = Annotated[str, AfterValidator(_picture), AfterValidator(check_writable)]
 """A picture that a command writes."""
+
+
+def numbers_beside(picture: Path, command: str) -> Path:
+    """The file for the numbers of a picture; one that another hand has written is refused."""
+    file = picture.with_suffix(".json")
+    if (file.exists() or file.is_symlink()) and _maker(file) != command:
+        raise InputError(
+            f"`out`: the numbers of {str(picture)!r} go into {str(file)!r}, which is there and was not written by `{command}`; "
+            "choose another name."
+        )
+    return file
+
+
+def write_numbers(file: Path, command: str, numbers: dict[str, Any]) -> None:
+    """Write numbers with the name of the command that makes them."""
+    file.write_text(json.dumps({MAKER: command} | numbers, indent=1))
+
+
+def _maker(file: Path) -> Any:
+    """Who wrote a file of numbers, as it says itself."""
+    try:
+        return json.loads(file.read_text())[MAKER]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 class Words(BaseModel):

@@ -317,21 +317,35 @@ TRAINING_TABLES = (OPTIMISERS, PROFILES, HEAD_FAMILIES, LOSSES, ACTIVATIONS)
 """The tables of training whose options take one of their words; `data` also takes a file."""
 
 
-def use(file: str) -> None:
-    """Run a Python file that adds words of its own; once, however often it is asked for."""
-    path = Path(file).resolve()
-    name = f"measureflow_words_{path.stem}"
-    if name in sys.modules and sys.modules[name].__file__ == str(path):
-        return
-    if not path.is_file() or path.suffix != ".py":
+def source(file: str) -> bytes:
+    """What a Python file that adds words holds."""
+    if not Path(file).is_file() or Path(file).suffix != ".py":
         raise ValueError(f"`use` needs a Python file that adds words; there is no {file!r}")
-    spec = importlib.util.spec_from_file_location(name, path)
+    return Path(file).read_bytes()
+
+
+def is_used(file: str) -> bool:
+    """Whether a file has added its words to this process."""
+    path = Path(file).resolve()
+    module = sys.modules.get(_name(path))
+    return module is not None and module.__file__ == str(path)
+
+
+def use(file: str, held: bytes | None = None) -> None:
+    """Run a Python file that adds words of its own, or what it `held`; once, however often it is asked for."""
+    if is_used(file):
+        return
+    held, path = source(file) if held is None else held, Path(file).resolve()
+    spec = importlib.util.spec_from_file_location(_name(path), path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[spec.name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(held, path, "exec"), module.__dict__)  # an import could take compiled code from beside the file
     except Exception as error:
-        del sys.modules[name]
+        del sys.modules[spec.name]
         raise ValueError(f"`use`: {file!r} fails: {type(error).__name__}: {error}") from error
+
+
+def _name(path: Path) -> str:
+    return f"measureflow_words_{path.stem}"

@@ -43,7 +43,7 @@ def page(run: Run) -> str:
 
 def _asked(run: Run) -> str:
     made = f"measureflow {run.info['versions']['measureflow']}, seed {run.info['seed']}, {run.info['seconds']:.0f} s"
-    asked = f"<details><summary>settings</summary><pre>{html.escape(run.config.to_toml())}</pre></details>"
+    asked = f"<details><summary>settings</summary><pre>{html.escape(run.toml)}</pre></details>"
     return f"<small>{html.escape(made)}</small>{asked}"
 
 

@@ -1,6 +1,5 @@
 """The error budget of a training run, or of a configuration of one: training against its mean-field equation."""
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,9 @@ from measureflow.runs.command import command
 from measureflow.runs.reader import check_inputs
 from measureflow.runs.reader import open as open_run
 from measureflow.runs.session import in_float64
+from measureflow.runs.trust import use_words_of
 from measureflow.training import ErrorBudget, Text, TrainingRule, error_budget
+from measureflow.words.outputs import numbers_beside, write_numbers
 from measureflow.words.settings import InputError
 from measureflow.words.table import load
 from measureflow.words.vocabulary import OPTIMISERS, TABLES_OF_DATA
@@ -21,11 +22,12 @@ from measureflow.words.vocabulary import OPTIMISERS, TABLES_OF_DATA
 FRAMES = 21
 """Times at which runs are compared."""
 
+COMMAND = "measureflow train budget"
 LEAST_POOL = 1024
 """Particles, at least, that stand for infinitely many."""
 
 
-def config_of(path: str) -> Training:
+def config_of(path: str, trust: bool = False) -> Training:
     """The settings of a training run, or those that a TOML file describes."""
     if Path(path).is_file():
         return _from_toml(path)
@@ -33,6 +35,7 @@ def config_of(path: str) -> Training:
     if not isinstance(run.command, AbstractTraining):
         raise InputError(f"{path!r} is no training run; `measureflow train heads` and `train neurons` make them.")
     check_inputs(run)
+    use_words_of(run, trust)
     return run.config
 
 
@@ -101,10 +104,10 @@ def stored(found: ErrorBudget, error: float | None) -> dict[str, Any]:
 
 def written(found: ErrorBudget, config: Training, error: float | None, picture: Path) -> dict[str, Path]:
     """Write the picture, and beside it the numbers; where both are."""
-    data = picture.with_suffix(".json")
+    data = numbers_beside(picture, COMMAND)
     try:
         figure(found, config).savefig(picture)
-        data.write_text(json.dumps(stored(found, error), indent=1))
+        write_numbers(data, COMMAND, stored(found, error))
     except OSError as problem:
         raise InputError(f"`out`: cannot write {str(picture)!r}: {problem.strerror or problem}.") from None
     return {"picture": picture, "data": data}
