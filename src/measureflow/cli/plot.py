@@ -24,8 +24,7 @@ def main(argv: list[str]) -> int:
     """Parse, and report each run."""
     words = parse(Plot, argv, "measureflow plot")
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.cli.sweep import report as report_sweep
     from measureflow.runs.reader import open
     from measureflow.sweeps.ledger import is_sweep
@@ -33,7 +32,7 @@ def main(argv: list[str]) -> int:
 
     for found in [open_sweep(path) if is_sweep(Path(path)) else open(path) for path in words.runs]:
         if isinstance(found, Sweep):
-            report_sweep(Console(), found, format=words.format, show=words.show)
+            report_sweep(Printer(), found, format=words.format, show=words.show)
         else:
-            report(Console(), found, format=words.format, moving=words.movie)
+            report(Printer(), found, format=words.format, moving=words.movie)
     return 0

@@ -16,8 +16,7 @@ def main(argv: list[str]) -> int:
     prepare_jax()
     import json
 
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.commands.smooth.job import graph_of, smoothing, weights_of
     from measureflow.commands.smooth.report import figure, numbers, table
 
@@ -26,7 +25,7 @@ def main(argv: list[str]) -> int:
     say(f"Running {words.layers} layers on {graph.n} vertices ...")
     asked = {key: getattr(words, key) for key in ("alpha", "layers", "seeds", "seed", "lost", "keep")}
     found = smoothing(Path(words.name).name, graph, weights, relu=words.activation == "relu", **asked)
-    console, picture = Console(), Path(words.out)
+    console, picture = Printer(), Path(words.out)
     print_report(console, table(found))
     data = picture.with_suffix(".json")
     try:

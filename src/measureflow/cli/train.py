@@ -71,24 +71,22 @@ def main(argv: list[str]) -> int:
 
 def _certify(path: str, words: Certify) -> int:
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.commands.train.certificate import certified
 
     found = certified(path, prove=words.prove, rounds=words.rounds)
-    print_report(Console(), found.report, explain=words.explain)
+    print_report(Printer(), found.report, explain=words.explain)
     say("\nWhat theorems suppose of this run:")
-    print_report(Console(), found.assumptions)
+    print_report(Printer(), found.assumptions)
     return 0 if found.optimal else 1
 
 
 def _budget(path: str, words: BudgetOf) -> int:
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.commands.train.budget import budget_of, config_of, written
 
-    config, console = config_of(path), Console()
+    config, console = config_of(path), Printer()
     picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")
     say(f"Comparing {config.optimiser} of up to {config.count} {config.noun} with the mean-field equation ...")
     found = budget_of(config, repeats=words.repeats)
