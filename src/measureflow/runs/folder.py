@@ -288,7 +288,7 @@ def check_room(out: str | Path | None, size: int) -> None:
 def write(path: Path, text: str) -> None:
     """Replace a file at once."""
     partial = path.with_name(path.name + ".tmp")
-    with open(partial, "w") as file:
+    with open(partial, "w", encoding="utf-8") as file:
         file.write(text)
         _sync(file)
     os.replace(partial, path)

@@ -211,7 +211,7 @@ class Run(Result):
 
     def _read(self, name: str, parse: Callable[[str], Any]) -> Any:
         try:
-            return parse((self.path / name).read_text())
+            return parse((self.path / name).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise self._broken(name, error) from None
 

@@ -16,7 +16,6 @@ own: it labels cells, and formulas use it. Needs no JAX.
 
 import itertools
 import math
-import tomllib
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,7 +25,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from measureflow.sweeps.formula import Formula
-from measureflow.words.settings import InputError, as_toml
+from measureflow.words.settings import InputError, as_toml, read_toml
 
 KEEPS = ("final", "series", "runs")
 DIGITS = 12
@@ -143,12 +142,7 @@ class Design:
     @staticmethod
     def read(file: str | Path) -> "Design":
         """The design of a sweep file."""
-        try:
-            words = tomllib.loads(Path(file).read_text())
-        except OSError as error:
-            raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{str(file)!r} is not a TOML file: {error}.") from None
+        words = read_toml(file)
         section = words.pop("sweep", None)
         if not isinstance(section, dict):
             raise InputError(
