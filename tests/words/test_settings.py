@@ -87,6 +87,13 @@ def test_what_toml_cannot_hold_is_refused_before_it_is_written():
             as_toml({"n": 3, "init": value})
 
 
+@pytest.mark.parametrize("option", ["init", "measure", "attention", "matrices"])
+def test_a_list_in_place_of_a_word_is_a_sentence(option, tmp_path):
+    (tmp_path / "list.toml").write_text(f'{option} = ["uniform"]')
+    with pytest.raises(InputError, match=rf"`{option}`: input should be a valid string; got \['uniform'\]"):
+        SIMULATE.settings({}, str(tmp_path / "list.toml"))
+
+
 def test_a_saved_configuration_reads_back_the_same(tmp_path):
     config = SIMULATE.settings({"n": 5, "init": "clusters", "rtol": "1e-9", "movie": True, "out": "here"})
     (tmp_path / "config.toml").write_text(config.to_toml())

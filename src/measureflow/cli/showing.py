@@ -159,4 +159,5 @@ def print_report(console: Any, report: "Report", *, explain: bool = False) -> No
 def print_written(console: Any, written: Mapping[str, object]) -> None:
     """Print the paths of what was written, by kind, each on one line."""
     for kind, path in written.items():
-        console.print(f"{kind:<8} {path}", soft_wrap=True)
+        name = str(path).replace("\n", "\\n")
+        console.print(f"{kind:<8} {name}", soft_wrap=True)
