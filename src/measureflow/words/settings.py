@@ -168,7 +168,7 @@ def _sentence(problem: Any, schema: type[BaseModel]) -> str:
         case "extra_forbidden":
             return f"`{name}` is not an option{nearest(name, list(schema.model_fields))}."
         case "literal_error":
-            known = get_args(schema.model_fields[name].annotation)
+            known = _choices(schema.model_fields[name].annotation)
             return f"`{name}` must be one of {', '.join(known)}; got {got!r}{nearest(got, known)}."
         case "value_error":
             text = str(problem["ctx"]["error"]).rstrip(".")
@@ -179,6 +179,14 @@ def _sentence(problem: Any, schema: type[BaseModel]) -> str:
             return f"`{name}` is needed; `--help` says what it is."
         case _:
             return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """The words of a literal type, also of one that may be left out."""
+    parts = get_args(annotation)
+    return tuple(
+        word for part in parts for word in (_choices(part) if get_args(part) else [part]) if isinstance(word, str)
+    )
 
 
 def as_toml(values: Mapping[str, Any]) -> str:
