@@ -4,7 +4,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile) -c constraints.txt
 
-.PHONY: demo test lint types pytest quick studies mutants format hooks constraints clean
+.PHONY: demo test lint types pytest quick studies mutants fuzz format hooks constraints clean
 
 demo: .venv/runtime
 	$(BIN)/measureflow simulate
@@ -29,6 +29,9 @@ studies: .venv/runtime
 
 mutants: .venv/dev
 	$(BIN)/python tests/mutants.py
+
+fuzz: .venv/dev
+	$(BIN)/python tests/fuzz.py
 
 format: .venv/dev
 	$(BIN)/ruff check --fix .

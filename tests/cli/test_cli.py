@@ -97,6 +97,15 @@ def test_a_blow_up_is_a_result(capsys):
     assert "Blew up at t = 0.46" in capsys.readouterr().out
 
 
+def test_a_run_that_gives_up_before_its_time_is_no_success(capsys):
+    assert main(["simulate", "--n", "16", "--time", "20", "--frames", "3", "--most-steps", "2", "--out", "run"]) == 1
+    assert "Stopped at t = 0.246" in capsys.readouterr().out
+    assert main(["resume", "run"]) == 1  # it says again how the run ended
+    assert "Stopped at t = 0.246" in capsys.readouterr().out
+    assert Path("run/figure.png").is_file()
+    assert main(["plot", "run"]) == 0  # it was drawn, which is all that was asked
+
+
 def test_bad_input_leaves_no_folder_behind(in_empty_folder, capsys):
     np.savez("tokens.npz", points=np.ones((2, 3)))
     for words in (["--n", "0"], ["--init", "tokens.npz"], ["--rtol", "1e-30"], ["--attention", "sofmax"]):

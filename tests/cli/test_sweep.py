@@ -102,3 +102,11 @@ def test_failed_cells_are_told_with_their_reason_and_exit_code_1(here, capsys):
     said = capsys.readouterr().out
     assert "9 cells failed:" in said
     assert "9 times: Failed: `init` equiangular gives each token its own coordinate" in said.replace("\n", " ")
+
+
+def test_a_sweep_with_a_cell_that_gives_up_is_no_success(here, capsys):
+    text = "n = 6\ntime = 20.0\nframes = 3\nverify = false\n[sweep.grid]\nmost_steps = [2, 1000]\n"
+    Path("spent.toml").write_text(text)
+    assert main(["sweep", "spent.toml"]) == 1
+    assert "Cells that gave up before their time: 1; the first: Stopped at t = " in capsys.readouterr().out
+    assert main(["sweep", "spent.toml"]) == 1  # the table is as it was

@@ -40,6 +40,12 @@ def test_what_only_a_run_knows_comes_back_and_is_an_interruption_to_a_flow(kind)
     assert not again.ok
 
 
+def test_only_results_are_ends_with_exit_code_0():
+    kinds = {*KINDS, *(getattr(outcomes, name) for name in ("RUNNING", "STOPPED", "STORAGE", "ERROR"))}
+    assert {kind for kind in kinds if RunOutcome(kind, "Why.").code == 0} == {"reached", "blow-up", "ended"}
+    assert {RunOutcome(kind, "Why.").code for kind in kinds} == {0, 1}
+
+
 def test_a_folder_of_the_first_format_has_a_sentence_and_whether_it_is_well():
     for ok, sentence, kind in (
         (True, "Reached t = 2.", outcomes.REACHED),

@@ -79,6 +79,15 @@ def test_a_design_is_read_back_from_its_own_text(tmp_path):
     assert (again.base, again.section) == (design.base, design.section)
 
 
+def test_names_and_titles_of_any_letters_are_read_back_in_their_order(tmp_path):
+    axes = {"grid": {"γ": {"from": 1, "to": 2}, "n": [4], "a b": [1]}, "derived": {"dim": "n"}}
+    design = Design.of(axes, {"frames": 3}, title='two\nlines "\x1b"')
+    (tmp_path / "sweep.toml").write_text(design.to_toml(), "utf-8")
+    again = Design.read(tmp_path / "sweep.toml")
+    assert again.names == design.names == ("γ", "n", "a b", "dim")
+    assert (again.section, list(again.cells())) == (design.section, list(design.cells()))
+
+
 @pytest.mark.parametrize(
     ("axes", "sentence"),
     [
@@ -119,7 +128,7 @@ def test_bad_files_get_a_sentence(tmp_path, text, sentence):
     (tmp_path / "sweep.toml").write_text(text)
     with pytest.raises(InputError, match=sentence):
         Design.read(tmp_path / "sweep.toml")
-    with pytest.raises(InputError, match=r"Cannot read"):
+    with pytest.raises(InputError, match=r"cannot be read: No such file"):
         Design.read(tmp_path / "nowhere.toml")
 
 

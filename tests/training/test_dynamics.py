@@ -79,6 +79,7 @@ def test_the_limit_of_momentum_is_where_oscillations_grow_or_fast_modes_overshoo
     field = training.HeavyBall(training.Descent(training.Ridge(4.0)), friction)
     start = field.start(MU)
     limit = field.step_limit(start)
+    assert training.HeavyBall(field.descent, 1e300).step_limit(start) == pytest.approx(2e-300)  # 2 / friction
     assert limit == pytest.approx(1 / 8 if friction == 1.0 else 2 / (4 + 8**0.5))
     for step, grows in ((0.97 * limit, False), (1.03 * limit, True)):
         path = mf.evolve(field, start, [0.0, 400 * step], mf.Euler(step))

@@ -1,8 +1,13 @@
 """Configurations: one schema for words and files, and all that is wrong at once."""
 
+import tomllib
 from pathlib import Path
 
+import hypothesis
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from measureflow.runs.command import command
 from measureflow.words import InputError
@@ -46,13 +51,47 @@ def test_a_configuration_is_written_with_what_was_given_and_what_is_shown(tmp_pa
     assert found.to_toml() == 'colour = "deep \\"blue\\""\nsize = 3\n'
     Path(tmp_path / "config.toml").write_text(found.to_toml())
     assert read(Painting, {}, str(tmp_path / "config.toml")) == Painting(colour='deep "blue"', size=3)
-    assert as_toml({"a": [1, 2.5], "b": {"c": True}}) == "a = [1, 2.5]\nb = { c = true }\n"
+    assert as_toml({"a": [1, 2.5], "b": {"c": True}}) == "a = [1, 2.5]\nb = {c = true}\n"
 
 
 def test_unreadable_configurations_get_a_sentence(tmp_path):
     (tmp_path / "ugly.toml").write_text("n = = 3")
     assert "is not a TOML file" in complaints({}, str(tmp_path / "ugly.toml"))[0]
-    assert "cannot read 'none.toml'" in complaints({}, "none.toml")[0]
+    (tmp_path / "deep.toml").write_text("n = " + 10**4 * "[")
+    (tmp_path / "long.toml").write_text("n = " + 10**4 * "1")
+    (tmp_path / "latin.toml").write_bytes(b'colour = "\xe9"')
+    for name in ("deep", "long", "latin"):
+        assert "is not a TOML file" in complaints({}, str(tmp_path / f"{name}.toml"))[0]
+    assert complaints({}, "none.toml") == ("`config`: 'none.toml' cannot be read: No such file or directory.",)
+    assert complaints({}, str(tmp_path)) == (f"`config`: {str(tmp_path)!r} is not a file.",)
+
+
+LETTERS = st.characters(exclude_categories=["Cs"])
+VALUES = st.recursive(
+    st.booleans() | st.integers() | st.floats() | st.text(LETTERS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(LETTERS), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@hypothesis.settings(deadline=None, derandomize=True, database=None)
+@given(st.dictionaries(st.text(LETTERS), VALUES, max_size=3))
+def test_whatever_is_written_as_toml_is_read_again(values):
+    """Also control characters, names that are no words, and tables between numbers, in their order."""
+    assert repr(tomllib.loads(as_toml(values))) == repr(values)
+
+
+def test_what_toml_cannot_hold_is_refused_before_it_is_written():
+    for value in ("\udcff.npz", np.ones(2), None, {"a": ["\ud800"]}):
+        with pytest.raises(InputError, match=r"`init` cannot be kept in a TOML file"):
+            as_toml({"n": 3, "init": value})
+
+
+@pytest.mark.parametrize("option", ["init", "measure", "attention", "matrices"])
+def test_a_list_in_place_of_a_word_is_a_sentence(option, tmp_path):
+    (tmp_path / "list.toml").write_text(f'{option} = ["uniform"]')
+    with pytest.raises(InputError, match=rf"`{option}`: input should be a valid string; got \['uniform'\]"):
+        SIMULATE.settings({}, str(tmp_path / "list.toml"))
 
 
 def test_a_saved_configuration_reads_back_the_same(tmp_path):

@@ -37,6 +37,11 @@ def test_an_unknown_word_gets_the_nearest():
         COLOURS.check("bleu")
 
 
+def test_what_is_no_text_is_no_word():
+    assert "red" in COLOURS
+    assert not any(value in COLOURS for value in (["red"], {"red": 1}, None, 3))
+
+
 def test_a_word_is_added_once():
     table = Table("colour", {})
     table.add("green", Word("fresh"))

@@ -1,15 +1,23 @@
 """The command line: `measureflow COMMAND`.
 
 Commands are those of the table in `runs/catalogue.py`. One that makes runs is served by `cli/run.py`; each other is a module with
-a `main(argv) -> exit code`, imported when it is called for. Exit codes: 0 ran, 1 ran and
-something asked to hold did not, 2 bad input, 130 interrupted.
+a `main(argv) -> exit code`, imported when it is called for. `CODES` says what exit codes mean.
 """
 
 import importlib
 import os
 import sys
 
+from measureflow.cli.terminal import Outlet, complain, open_streams, say
 from measureflow.runs.catalogue import COMMANDS
+
+CODES = """exit codes:
+  0    it came to its end: a run to the time that was asked for, or to a blow-up, after which there is no time
+  1    it ran, and what was asked did not come out: a run or a cell of a sweep gave up before its time, a claim is not as
+       expected, what was run again differs, what was certified is not optimal
+  2    bad input, with a sentence; nothing was computed
+  70   an error of measureflow itself, with a log file to report
+  130  interrupted; what was saved is safe"""
 
 USAGE = "usage: measureflow COMMAND [options]\n\ncommands:\n" + "".join(
     f"  {name:<11} {entry.help}\n" for name, entry in COMMANDS.items() if entry.help
@@ -18,14 +26,30 @@ USAGE = "usage: measureflow COMMAND [options]\n\ncommands:\n" + "".join(
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit code; what it raises becomes a sentence."""
-    command, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _ran(*(words or ["--help"]))
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)  # a leg may still be computing in its thread; what was saved is safe
+    except Exception as error:
+        from measureflow.cli.failures import DEBUG, explain
+
+        if os.environ.get(DEBUG):
+            raise
+        return explain(error, words)
+
+
+def _ran(command: str, *words: str) -> int:
+    """Run a command; what is wrong with its input, and what ended its run, becomes a sentence."""
     if command in ("-h", "--help"):
-        print(USAGE + "\n`measureflow COMMAND --help` lists the options of a command.")  # noqa: T201
+        say(f"{USAGE}\n{CODES}\n\n`measureflow COMMAND --help` lists the options of a command.")
         return 0
     if command == "--version":
         from measureflow import __version__
 
-        print(f"measureflow {__version__}")  # noqa: T201
+        say(f"measureflow {__version__}")
         return 0
     from measureflow.words.settings import InputError
     from measureflow.words.table import nearest
@@ -34,7 +58,11 @@ def main(argv: list[str] | None = None) -> int:
     if command not in known:
         return complain(f"{command!r} is not a command{nearest(command, known)}.", "", USAGE.rstrip())
     try:
-        return _dispatched(command, rest)
+        os.getcwd()
+    except FileNotFoundError:
+        return complain("The working folder is gone: change to one that is there.")
+    try:
+        return _dispatched(command, list(words))
     except InputError as error:
         return complain(*error.sentences)
     except RuntimeError as error:
@@ -42,10 +70,6 @@ def main(argv: list[str] | None = None) -> int:
             raise
         complain(str(error))
         return 1
-    except KeyboardInterrupt:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(130)  # a leg may still be computing in its thread; what was saved is safe
 
 
 def _dispatched(command: str, argv: list[str]) -> int:
@@ -60,19 +84,23 @@ def program() -> None:
     import gc
 
     gc.set_threshold(100_000, 20, 100)  # tracing makes much that stays
+    out, _ = open_streams()
     try:
         code = main()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:  # whoever read our output has enough, as `head` does
-        code = 0
+    except SystemExit as left:  # the parser of options has said what there is to say
+        code = left.code if isinstance(left.code, int) else 0
+    sys.stdout.flush()
+    code = code or _heard(out)
+    sys.stderr.flush()
     os._exit(code)
 
 
-def complain(*sentences: str) -> int:
-    """Say what is wrong and return the exit code for it."""
-    print(*sentences, sep="\n", file=sys.stderr)  # noqa: T201
-    return 2
+def _heard(out: Outlet) -> int:
+    """The exit code of a command that ended well: 1 if what it said was lost, but not if its reader had enough, as `head` has."""
+    if out.lost is None or isinstance(out.lost, BrokenPipeError):
+        return 0
+    complain(f"What was printed is lost: {out.lost.strerror}. Everything else was done.")
+    return 1
 
 
 def prepare_jax() -> None:

@@ -7,21 +7,21 @@ from measureflow.cli.options import parse
 from measureflow.commands.bench.settings import Bench
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from measureflow.cli.printing import Printer
 
 
 def main(argv: list[str]) -> int:
     """Parse, time and print."""
     words = parse(Bench, argv, "measureflow bench")
     prepare_jax()
-    from rich.console import Console
+    from measureflow.cli.printing import Printer
 
     if words.calibrate:
-        return _calibrate(Console(), words)
-    return _compare(Console(), words) if words.device is None else _gpu(Console(), words)
+        return _calibrate(Printer(), words)
+    return _compare(Printer(), words) if words.device is None else _gpu(Printer(), words)
 
 
-def _compare(console: "Console", words: Bench) -> int:
+def _compare(console: "Printer", words: Bench) -> int:
     from measureflow.commands.bench.job import compare, missing
     from measureflow.commands.bench.report import comparison, write_picture, write_rows
 
@@ -36,7 +36,7 @@ def _compare(console: "Console", words: Bench) -> int:
     return 0
 
 
-def _gpu(console: "Console", words: Bench) -> int:
+def _gpu(console: "Printer", words: Bench) -> int:
     import jax
 
     from measureflow.commands.bench.gpu import table
@@ -53,7 +53,7 @@ def _gpu(console: "Console", words: Bench) -> int:
     return 0
 
 
-def _calibrate(console: "Console", words: Bench) -> int:
+def _calibrate(console: "Printer", words: Bench) -> int:
     import jax
 
     from measureflow.commands.bench.job import calibrate

@@ -26,11 +26,10 @@ def main(argv: list[str]) -> int:
     """Read the runs, print the table and draw the figure."""
     words = parse(Compare, argv, "measureflow compare")
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.runs.comparison import compare, figure
 
-    found, console = compare(*words.runs, trust=words.trust), Console()
+    found, console = compare(*words.runs, trust=words.trust), Printer()
     console.print(_table(found), soft_wrap=False)
     try:
         figure(found).savefig(words.out)
@@ -42,16 +41,15 @@ def main(argv: list[str]) -> int:
 
 def _table(found: "Comparison") -> Any:
     from rich.table import Table
-    from rich.text import Text
 
     table, same = Table(title=None), ("the same",) * len(found.runs)
     for name in ("", *found.names):
         table.add_column(name, overflow="fold")
     for row in found.settings or [("settings", *same)]:
-        table.add_row(*map(Text, row))  # what a run has written may have brackets, which are no markup
+        table.add_row(*row)
     table.add_section()
     for row in found.results or [("results", *same)]:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     table.add_section()
     for k, distance in enumerate(found.distances):
         if distance is not None:

@@ -25,8 +25,7 @@ def main(argv: list[str]) -> int:
     """Parse, and report each run."""
     words = parse(Plot, argv, "measureflow plot")
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.cli.sweep import report as report_sweep
     from measureflow.runs.reader import open
     from measureflow.runs.trust import use_words_of
@@ -35,9 +34,9 @@ def main(argv: list[str]) -> int:
 
     for found in [open_sweep(path) if is_sweep(Path(path)) else open(path) for path in words.runs]:
         if isinstance(found, Sweep):
-            report_sweep(Console(), found, format=words.format, show=words.show)
+            report_sweep(Printer(), found, format=words.format, show=words.show)
         else:
             if words.trust:
                 use_words_of(found, trust=True)
-            report(Console(), found, format=words.format, moving=words.movie)
+            report(Printer(), found, format=words.format, moving=words.movie)
     return 0

@@ -1,12 +1,14 @@
 """What commands show: a bar while a run is computed, and its table, outcome and pictures when it ends."""
 
 import importlib
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from measureflow.cli.terminal import plain
+from measureflow.cli.terminal import say as say
 
 if TYPE_CHECKING:
     from measureflow.runs.job import Job, Progress
@@ -25,7 +27,8 @@ class Bar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         text = TextColumn("t = {task.fields[time]:.4g} of {task.total:.4g}")
-        self.bar = Progress(text, BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(), console=console)
+        state = TextColumn("{task.fields[state]}", markup=False)
+        self.bar = Progress(text, BarColumn(), state, TimeElapsedColumn(), console=console)
         self.task = self.bar.add_task("", total=1.0, time=0.0, state="compiling")
         self.seen: deque[tuple[float, int, float]] = deque(maxlen=8)
 
@@ -43,7 +46,7 @@ class Bar:
         total = job.end
         told = ", ".join([*telling, *_left(job, state)])
         word = self._slow(state, total) or told or ("compiling" if not state.frames else "")
-        self.bar.update(self.task, total=total, completed=state.reached, time=state.reached, state=word)
+        self.bar.update(self.task, total=total, completed=state.reached, time=state.reached, state=plain(word))
 
     def _slow(self, state: "Progress", total: float) -> str:
         """How fast steps are, and what would help, once a leg takes its time."""
@@ -64,10 +67,11 @@ class Counter:
     """A progress bar over things that are done one after the other, on a terminal; it leaves no trace."""
 
     def __init__(self, total: int):
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        console, name = Console(), TextColumn("{task.description}", markup=False)
+        from measureflow.cli.printing import Printer
+
+        console, name = Printer(), TextColumn("{task.description}", markup=False)
         columns = MofNCompleteColumn(), BarColumn(bar_width=24), name, TimeElapsedColumn()
         self.bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task = self.bar.add_task("", total=total)
@@ -81,7 +85,7 @@ class Counter:
 
     def begin(self, name: str) -> None:
         """Name what is being done."""
-        self.bar.update(self.task, description=name)
+        self.bar.update(self.task, description=plain(name))
 
     def end(self) -> None:
         """Count what was done."""
@@ -109,7 +113,10 @@ def _text(series: Any, value: float) -> str:
 
 
 def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool = False) -> int:
-    """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again."""
+    """Do work that makes a run, with a bar, then show the run; an interrupted one too, before it is raised again.
+
+    The exit code is that of the outcome of the run.
+    """
     from measureflow.runs.locks import locks_kept
 
     with locks_kept():
@@ -117,12 +124,11 @@ def shown(work: Callable[[Any], "Run"], *, moving: bool = False, explain: bool =
 
 
 def _shown(work: Callable[[Any], "Run"], moving: bool, explain: bool) -> int:
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.runs.executor import Interrupted
     from measureflow.runs.reader import Run
 
-    console = Console()
+    console = Printer()
     # Pictures take a second to load, which they can do while the first programs are compiled.
     threading.Thread(target=importlib.import_module, args=("measureflow.plotting",), daemon=True).start()
     try:
@@ -132,7 +138,7 @@ def _shown(work: Callable[[Any], "Run"], moving: bool, explain: bool) -> int:
         report(console, Run(interruption.path), moving=moving, explain=explain)
         raise
     report(console, run, moving=moving, explain=explain)
-    return 0
+    return run.ended.code
 
 
 def report(console: Any, run: "Run", *, format: str = "png", moving: bool = False, explain: bool = False) -> None:
@@ -140,7 +146,7 @@ def report(console: Any, run: "Run", *, format: str = "png", moving: bool = Fals
     from measureflow.runs.report import save, table
 
     print_report(console, table(run), explain=explain)
-    console.print(run.outcome, soft_wrap=True, highlight=False)
+    console.print(run.outcome, soft_wrap=True)
     written = save(run, format=format, moving=moving) if run.frames else {}
     print_written(console, written | {"data": run.path / "data.zarr"})
 
@@ -148,22 +154,17 @@ def report(console: Any, run: "Run", *, format: str = "png", moving: bool = Fals
 def print_report(console: Any, report: "Report", *, explain: bool = False) -> None:
     """Print rows of texts as a table, and below it what its words mean, in a line each or in full."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(show_header=False, title=None)
     for row in report.rows:
-        table.add_row(*map(Text, row))  # a text of a user may have brackets, which are no markup
+        table.add_row(*row)
     console.print(table)
     for line in report.explanation(full=explain):
-        console.print("\n" * explain + line, markup=False, highlight=False)
+        console.print("\n" * explain + line)
 
 
 def print_written(console: Any, written: Mapping[str, object]) -> None:
     """Print the paths of what was written, by kind, each on one line."""
     for kind, path in written.items():
-        console.print(f"{kind:<8} {path}", highlight=False, soft_wrap=True)
-
-
-def say(*sentences: str) -> None:
-    """Print sentences for people."""
-    print(*sentences, sep="\n", file=sys.stdout, flush=True)  # noqa: T201
+        name = str(path).replace("\n", "\\n")
+        console.print(f"{kind:<8} {name}", soft_wrap=True)

@@ -19,8 +19,7 @@ def main(argv: list[str]) -> int:
     picture = Path(words.out)
     data = numbers_beside(picture, COMMAND)
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.commands.smooth.job import graph_of, smoothing, weights_of
     from measureflow.commands.smooth.report import figure, numbers, table
 
@@ -29,7 +28,7 @@ def main(argv: list[str]) -> int:
     say(f"Running {words.layers} layers on {graph.n} vertices ...")
     asked = {key: getattr(words, key) for key in ("alpha", "layers", "seeds", "seed", "lost", "keep")}
     found = smoothing(Path(words.name).name, graph, weights, relu=words.activation == "relu", **asked)
-    console = Console()
+    console = Printer()
     print_report(console, table(found))
     try:
         figure(found).savefig(picture)

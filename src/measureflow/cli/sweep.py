@@ -20,7 +20,7 @@ REASONS = 5
 class SweepWords(Words):
     """Compute every cell of a design that is not computed yet: the same command goes on after an interruption, and a file with
     more values computes those alone. The file is a configuration with a section `[sweep]`; see docs/sweeps.md. Exit code 1 if
-    cells failed."""
+    cells failed or gave up before their time."""
 
     file: tuple[str, ...] = positional("FILE", "sweep file")
     out: str | None = Field(None, description="folder of the sweep; sweeps/NAME after the file unless given")
@@ -58,13 +58,13 @@ def main(argv: list[str]) -> int:
 
 
 def _sweep(design: Any, work: Any, folder: Any, words: SweepWords) -> int:
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
+    from measureflow.runs.outcomes import RESULTS
     from measureflow.sweeps.backends import BACKENDS
     from measureflow.sweeps.executor import Interrupted, perform_sweep
     from measureflow.sweeps.reader import Sweep
 
-    console = Console()
+    console = Printer()
     backend = BACKENDS[words.backend](workers=words.workers, scheduler=words.scheduler, folder=str(folder / "slurm"))
     try:
         with CellBar(console) as bar:
@@ -76,7 +76,7 @@ def _sweep(design: Any, work: Any, folder: Any, words: SweepWords) -> int:
         say(f"Interrupted; the same command goes on: `measureflow sweep {words.file[0]}`.")
         raise
     report(console, found)
-    return 1 if len(found.failed) else 0
+    return 1 if any(one.row.kind not in RESULTS for one in found.cells) else 0
 
 
 def _estimate(design: Any, work: Any, folder: Any) -> int:
@@ -128,9 +128,11 @@ class CellBar:
 
 def report(console: Any, sweep: "Sweep", *, format: str = "png", picture: bool = True, show: str | None = None) -> None:
     """Print what a sweep came to, draw it and name what was written."""
+    from measureflow.runs.outcomes import RESULTS
     from measureflow.words.settings import InputError
 
     failed = sweep.failed
+    early = [one.row.outcome for one in sweep.cells if not one.failed and one.row.kind not in RESULTS]
     spent = sum(one.row.seconds for one in sweep.cells)
     say(f"{sweep.title}: {len(sweep)} of {len(sweep.keys)} cells, {duration(spent)} of computing.")
     if len(failed):
@@ -139,6 +141,8 @@ def report(console: Any, sweep: "Sweep", *, format: str = "png", picture: bool =
             f"{len(failed)} cells failed:",
             *(f"  {count} times: {reason}" for reason, count in counts[:REASONS].items()),
         )
+    if early:
+        say(f"Cells that gave up before their time: {len(early)}; the first: {early[0]}")
     written: dict[str, Any] = {"table": sweep.path / "table.zarr"}
     if picture and len(sweep) > len(failed):
         try:

@@ -73,24 +73,22 @@ def main(argv: list[str]) -> int:
 
 def _certify(path: str, words: Certify) -> int:
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.commands.train.certificate import certified
 
     found = certified(path, prove=words.prove, rounds=words.rounds, trust=words.trust)
-    print_report(Console(), found.report, explain=words.explain)
+    print_report(Printer(), found.report, explain=words.explain)
     say("\nWhat theorems suppose of this run:")
-    print_report(Console(), found.assumptions)
+    print_report(Printer(), found.assumptions)
     return 0 if found.optimal else 1
 
 
 def _budget(path: str, words: BudgetOf) -> int:
     prepare_jax()
-    from rich.console import Console
-
+    from measureflow.cli.printing import Printer
     from measureflow.commands.train.budget import COMMAND, budget_of, config_of, written
 
-    config, console = config_of(path, words.trust), Console()
+    config, console = config_of(path, words.trust), Printer()
     picture = Path(words.out or (Path(path) if Path(path).is_dir() else Path()) / "budget.png")
     numbers_beside(picture, COMMAND)
     say(f"Comparing {config.optimiser} of up to {config.count} {config.noun} with the mean-field equation ...")

@@ -4,13 +4,12 @@ Run folders are read, resumed, pictured and compared by the command that made th
 """
 
 import abc
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from measureflow.runs.catalogue import COMMANDS
-from measureflow.words.settings import InputError, Settings, read
+from measureflow.words.settings import InputError, Settings, read, read_toml
 from measureflow.words.table import load
 
 if TYPE_CHECKING:
@@ -91,8 +90,8 @@ class AbstractCommand(abc.ABC):
     def asked(self, file: str | None) -> dict[str, Any]:
         """The key of a file on which its schema depends; what is wrong with the file is said when it is read."""
         try:
-            words = {} if file is None else tomllib.loads(Path(file).read_text())
-        except (OSError, ValueError):
+            words = {} if file is None else read_toml(file)
+        except InputError:
             return {}
         return {"use": words["use"]} if "use" in words else {}
 

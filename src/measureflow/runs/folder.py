@@ -209,7 +209,7 @@ def write(path: Path, text: str) -> None:
     """Replace a file at once; nothing is left beside it where that fails."""
     partial = path.with_name(path.name + ".tmp")
     try:
-        with open(partial, "w") as file:
+        with open(partial, "w", encoding="utf-8") as file:
             file.write(text)
             _sync(file)
         os.replace(partial, path)

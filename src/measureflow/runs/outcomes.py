@@ -15,6 +15,8 @@ from measureflow.flows import Outcome
 from measureflow.flows.trajectory import KINDS
 
 REACHED = KINDS[0]
+RESULTS = (REACHED, "blow-up", "ended")
+"""Kinds of a run that did what was asked: it came to its last time or last event, or the flow itself has no later time."""
 RUNNING = "running"
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
@@ -41,6 +43,14 @@ class RunOutcome:
     def running(self) -> bool:
         """Whether the run has not ended yet."""
         return self.kind == RUNNING
+
+    @property
+    def code(self) -> int:
+        """The exit code of a command that ends with this outcome: 0 for a result, 1 for a run that gave up before its time.
+
+        A fixed step that is not finite counts as giving up, since it may be the step that is too long.
+        """
+        return 0 if self.kind in RESULTS else 1
 
     @staticmethod
     def of(outcome: Outcome) -> "RunOutcome":

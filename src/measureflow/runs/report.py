@@ -115,7 +115,7 @@ def save(run: Run, *, format: str = "png", moving: bool = False) -> dict[str, Pa
             written["movie"] = movie(run, run.path / "movie.gif")
         for name, text in run.command.pages(run).items():
             written["report"] = run.path / name
-            written["report"].write_text(text)
+            written["report"].write_text(text, "utf-8")
     except OSError as error:
         raise InputError(f"Cannot write a picture into {str(run.path)!r}: {error.strerror or error}.") from None
     return written

@@ -16,7 +16,6 @@ own: it labels cells, and formulas use it. Needs no JAX.
 
 import itertools
 import math
-import tomllib
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,7 +25,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from measureflow.sweeps.formula import Formula
-from measureflow.words.settings import InputError, as_toml
+from measureflow.words.settings import InputError, as_toml, parse_toml, read_toml
 
 KEEPS = ("final", "series", "runs")
 DIGITS = 12
@@ -143,20 +142,16 @@ class Design:
     @staticmethod
     def read(file: str | Path) -> "Design":
         """The design of a sweep file."""
-        try:
-            return Design.parse(Path(file).read_text(), str(file))
-        except OSError as error:
-            raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{str(file)!r} is not a TOML file: {error}.") from None
+        return Design.from_words(read_toml(file), str(file))
 
     @staticmethod
     def parse(text: str, file: str) -> "Design":
         """The design of the text of a sweep file."""
-        try:
-            words = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{file!r} is not a TOML file: {error}.") from None
+        return Design.from_words(parse_toml(text, file), file)
+
+    @staticmethod
+    def from_words(words: dict[str, Any], file: str) -> "Design":
+        """The design of what a sweep file says."""
         section = words.pop("sweep", None)
         if not isinstance(section, dict):
             raise InputError(

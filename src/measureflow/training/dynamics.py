@@ -217,8 +217,8 @@ class HeavyBall(AbstractTransformation):
 
         The limit is `friction / k` where they oscillate, and `2 / |z|` for the faster one where they do not.
         """
-        k, half = self.descent.curvature(self.particles(mu), t), float(self.friction) / 2
-        return 2 * half / k if half**2 < k else 2 / (half + (half**2 - k) ** 0.5)
+        root, half = self.descent.curvature(self.particles(mu), t) ** 0.5, float(self.friction) / 2
+        return 2 * half / root**2 if half < root else 2 / (half + (half - root) ** 0.5 * (half + root) ** 0.5)
 
 
 @final

@@ -4,7 +4,10 @@ Every field of a schema is an option `--name` and a TOML key; its description is
 that the command line can answer `--help` and refuse bad input at once.
 """
 
+import json
+import os
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
@@ -133,23 +136,38 @@ def read(schema: type[Schema], words: dict[str, Any], file: str | None = None, p
     That of a run in the `past` may name files that are gone.
     """
     try:
-        return schema.model_validate((_load(file) if file is not None else {}) | words, context={"past": past})
+        return schema.model_validate(
+            (read_toml(file, "config") if file is not None else {}) | words, context={"past": past}
+        )
     except ValidationError as error:
         raise InputError(*(_sentence(problem, schema) for problem in error.errors(include_url=False))) from None
 
 
 def file_there(file: str, info: Any) -> bool:
     """Whether a file that is read exists, or did when the run was made."""
-    return bool(info.context and info.context["past"]) or Path(file).is_file()
+    return bool(info.context and info.context["past"]) or os.path.isfile(file)
 
 
-def _load(file: str) -> dict[str, Any]:
+def read_toml(file: str | Path, option: str = "") -> dict[str, Any]:
+    """The names and values of a TOML file, which an option may have named; a sentence where it cannot be read."""
+    name, where = str(file), f"`{option}`: " if option else ""
+    if os.path.exists(name) and not os.path.isfile(name):
+        raise InputError(f"{where}{name!r} is not a file.")
     try:
-        return tomllib.loads(Path(file).read_text())
+        text = Path(name).read_bytes().decode()
     except OSError as error:
-        raise InputError(f"`config`: cannot read {file!r}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"`config`: {file!r} is not a TOML file: {error}.") from None
+        raise InputError(f"{where or 'The file '}{name!r} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}{name!r} is not a TOML file: {error}.") from None
+    return parse_toml(text, name, where)
+
+
+def parse_toml(text: str, name: str, where: str = "") -> dict[str, Any]:
+    """The names and values of the text of a TOML file; a sentence with its name where it is none."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a number may have too many digits, and lists may be too deep
+        raise InputError(f"{where}{name!r} is not a TOML file: {error}.") from None
 
 
 def _sentence(problem: Any, schema: type[BaseModel]) -> str:
@@ -159,7 +177,7 @@ def _sentence(problem: Any, schema: type[BaseModel]) -> str:
         case "extra_forbidden":
             return f"`{name}` is not an option{nearest(name, list(schema.model_fields))}."
         case "literal_error":
-            known = get_args(schema.model_fields[name].annotation)
+            known = _choices(schema.model_fields[name].annotation)
             return f"`{name}` must be one of {', '.join(known)}; got {got!r}{nearest(got, known)}."
         case "value_error":
             text = str(problem["ctx"]["error"]).rstrip(".")
@@ -172,20 +190,47 @@ def _sentence(problem: Any, schema: type[BaseModel]) -> str:
             return f"`{name}`: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {got!r}."
 
 
-def as_toml(values: dict[str, Any]) -> str:
-    """Names and values as lines of a TOML file."""
-    return "".join(f"{name} = {_word(value)}\n" for name, value in values.items())
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """The words of a literal type, also of one that may be left out."""
+    parts = get_args(annotation)
+    return tuple(
+        word for part in parts for word in (_choices(part) if get_args(part) else [part]) if isinstance(word, str)
+    )
 
 
-def _word(value: Any) -> str:
+def as_toml(values: Mapping[str, Any]) -> str:
+    """Names and values as lines of a TOML file, from which the same can be read again."""
+    return "".join(_line(name, value) for name, value in values.items())
+
+
+def _line(name: str, value: Any) -> str:
+    """A name and its value in TOML; a sentence where they cannot be read back, with their types and in their order."""
+    import tomlkit
+
+    try:
+        line = f"{tomlkit.key(name).as_string()} = {_item(value).as_string()}\n"
+        kept = tomllib.loads(line.encode().decode())
+    except (TypeError, ValueError):
+        kept, line = None, ""
+    if json.dumps(kept, default=str) != json.dumps({name: value}, default=str):
+        raise InputError(f"`{name}` cannot be kept in a TOML file, which holds numbers and UTF-8 text; got {value!r}.")
+    return line
+
+
+def _item(value: Any) -> Any:
+    """A value as an item of TOML; tables are written in one line, so that they stay in their order among others."""
+    import tomlkit
+
     match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case tuple() | list():
-            return f"[{', '.join(map(_word, value))}]"
         case dict():
-            return "{ " + ", ".join(f"{name} = {_word(part)}" for name, part in value.items()) + " }"
+            table = tomlkit.inline_table()
+            for name, part in value.items():
+                table.append(tomlkit.key(name), _item(part))
+            return table
+        case tuple() | list():
+            array = tomlkit.array()
+            for part in value:
+                array.append(_item(part))
+            return array
         case _:
-            return repr(value)
+            return tomlkit.item(value)

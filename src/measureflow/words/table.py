@@ -52,6 +52,10 @@ class Table(dict[str, Any]):
         super().__init__(words)
         self.option = option
 
+    def __contains__(self, name: object) -> bool:
+        """Whether a word is there; what is no text, as a list from a file, is none."""
+        return isinstance(name, str) and super().__contains__(name)
+
     def add(self, name: str, word: Any) -> None:
         """Add a word of one's own; a word that is there already is refused."""
         if name in self:

@@ -125,6 +125,7 @@ def test_the_help_of_the_benchmark_names_its_options(capsys):
 
 
 BAD = {
+    "beta": (["--beta", "1e300"], "`beta`: input should be less than or equal to 1000; got '1e300'."),
     "n": (["--n", "0"], "`n`: input should be greater than 0; got '0'."),
     "dim": (["--dim", "0"], "`dim`: input should be greater than 0; got '0'."),
     "repeats": (["--repeats", "-1"], "`repeats`: input should be greater than 0; got '-1'."),

@@ -58,6 +58,13 @@ def test_the_limit_follows_the_mean_field_equation_and_not_the_samples(optimiser
         assert np.abs(noisy - risks).max() > 1e-3  # the samples tell them apart
 
 
+def test_the_limit_of_fewer_heads_than_quarters_has_no_error():
+    run = mf.runs.run("train heads", heads=2, limit=3, time=0.02, frames=2, optimiser="descent", out="few")
+    assert np.isfinite(run.data.limit).all()
+    assert np.isnan(run.data.limit_error).all()
+    assert len(run.figure.axes)
+
+
 @pytest.mark.slow
 def test_a_small_training_writes_all_it_promises_and_can_be_certified(capsys):
     few = ["--data", "f2", "--heads", "4", "--time", "0.04", "--frames", "4", "--frames-per-leg", "2", "--out", "run"]

@@ -6,13 +6,16 @@ from pydantic import Field, FiniteFloat, PositiveInt
 
 from measureflow.words.outputs import Output, Picture, Words
 
+LARGEST = 1000
+"""Inverse temperatures beyond which transforms over three coordinates would take gigabytes."""
+
 
 class Bench(Words):
     """Time one attention map on the sphere with every engine and installed peer, interleaved; print medians and ratios."""
 
     n: tuple[PositiveInt, ...] = Field((512, 2048, 8192), description="numbers of tokens")
     dim: PositiveInt = Field(3, description="coordinates of a token")
-    beta: FiniteFloat = Field(4.0, description="inverse temperature")
+    beta: FiniteFloat = Field(4.0, ge=-LARGEST, le=LARGEST, description="inverse temperature")
     dtype: Literal["float32", "float64"] = Field("float32", description="precision")
     repeats: PositiveInt = Field(7, description="interleaved runs of which the median is taken")
     device: Literal["gpu"] | None = Field(

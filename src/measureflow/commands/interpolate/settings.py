@@ -70,9 +70,9 @@ class Interpolating(Settings):
         return (*self.files, *([self.use] if self.use is not None else []))
 
     def numbers(self) -> float:
-        """Tokens in all stages of a step and the frames of a leg."""
-        return self.measures * self.n * self.dim * (100.0 + 4 * self.frames_per_leg)
+        """Tokens in all stages of a step and the frames of a leg, and the times."""
+        return self.measures * self.n * self.dim * (100.0 + 4 * self.frames_per_leg) + 10.0 * self.frames
 
     def sizes(self) -> tuple[str, ...]:
-        """What is drawn."""
-        return "measures", "n", "dim"
+        """What is drawn, and the frames."""
+        return "measures", "n", "dim", "frames"

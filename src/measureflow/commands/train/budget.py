@@ -1,6 +1,5 @@
 """The error budget of a training run, or of a configuration of one: training against its mean-field equation."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from measureflow.runs.session import in_float64
 from measureflow.runs.trust import use_words_of
 from measureflow.training import ErrorBudget, Text, TrainingRule, error_budget
 from measureflow.words.outputs import numbers_beside, write_numbers
-from measureflow.words.settings import InputError
+from measureflow.words.settings import InputError, read_toml
 from measureflow.words.table import load
 from measureflow.words.vocabulary import OPTIMISERS, TABLES_OF_DATA
 
@@ -41,10 +40,7 @@ def config_of(path: str, trust: bool = False) -> Training:
 
 def _from_toml(path: str) -> Training:
     """The settings in a file; those of neurons if it has options or data of neurons alone."""
-    try:
-        words = tomllib.loads(Path(path).read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path!r} is not a TOML file: {error}.") from None
+    words = read_toml(path)
     data = str(words.get("data", ""))
     own = set(words) & (set(NeuronTraining.model_fields) - set(HeadTraining.with_options().model_fields))
     neurons = "heads" not in words and (own or data in TABLES_OF_DATA or data.endswith(FILES))

@@ -223,7 +223,7 @@ def _risk_and_error(problem: Problem, measures: Particles):
     def one(mu):
         heads = problem.particles(mu)
         quarter = len(heads.points) // QUARTERS
-        parts = heads.points[: QUARTERS * quarter].reshape(QUARTERS, quarter, -1)
+        parts = heads.points[: QUARTERS * quarter].reshape(QUARTERS, quarter, heads.points.shape[1])
         risks = (
             jax.vmap(lambda points: problem.energy(Particles(heads.space, points)))(parts) if quarter else jnp.zeros(1)
         )

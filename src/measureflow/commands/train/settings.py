@@ -209,12 +209,12 @@ class NeuronTraining(Training):
         return None if self.data in TABLES_OF_DATA else self.data
 
     def numbers(self) -> float:
-        """Neurons in all stages of a step, with as many inputs as the digits have, and activations of a block of data."""
-        return 100.0 * max(self.neurons, self.limit) * 75 + 4.0 * 2**24
+        """Neurons in all stages of a step, with as many inputs as the digits have, activations of a block of data, and times."""
+        return 100.0 * max(self.neurons, self.limit) * 75 + 4.0 * 2**24 + 10.0 * self.frames
 
     def sizes(self) -> tuple[str, ...]:
-        """Neurons alone."""
-        return "neurons", "limit"
+        """Neurons, and the frames."""
+        return "neurons", "limit", "frames"
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
