@@ -86,6 +86,8 @@ class Job:
     """Whether frames are stored, beside what is observed of them."""
     ahead: bool = True
     """Whether the programs of the error estimate are compiled beside the first legs."""
+    data: str = ""
+    """What the data of the run were understood to be, in words: said before anything is computed."""
 
     def stop(self, state: Progress) -> str | None:
         """A sentence that ends the run before its last frame, if there is a reason."""

@@ -6,7 +6,6 @@ layer, and the run stops, resumes and is compared like any other. Tokens are not
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from measureflow import models
+from measureflow import files, models
 from measureflow.commands.inspect import bounds as bounds  # declares quantities
 from measureflow.commands.inspect.settings import LAYERS, WINDOWS, Inspecting
 from measureflow.fields import Packed, SideBySide
@@ -143,11 +142,7 @@ def _windows(config: Inspecting, model: Model) -> Windows:
     if config.images is not None:
         return image_windows(model, place, config.pictures(), config.windows, WINDOWS, rng)
     assert config.text is not None
-    try:
-        text = Path(config.text).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`text`: {config.text!r} cannot be read as text: {error}.") from None
-    return text_windows(model, place, text, config.windows, config.length, WINDOWS, rng)
+    return text_windows(model, place, files.text(config.text), config.windows, config.length, WINDOWS, rng)
 
 
 def _chosen(config: Inspecting, model: Model) -> tuple[int, ...]:

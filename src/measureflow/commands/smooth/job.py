@@ -24,6 +24,7 @@ from measureflow.networks import (
 )
 from measureflow.networks.graphs import FLOOR
 from measureflow.runs.session import in_float64
+from measureflow.words.files import numbers_in
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 
@@ -75,10 +76,10 @@ def weights_of(kind: str, features: int, sigma: float | None, matrix: str | None
             return BoundedWeights(features, sigma or 1.0)
     if matrix is None:
         return FixedWeights((sigma or usual) * rng.normal(size=(features, features)))
+    held = numbers_in(matrix)
     try:
-        W = np.load(matrix) if matrix.endswith(".npy") else np.loadtxt(matrix, delimiter=",", ndmin=2)
-        return FixedWeights(W)
-    except (OSError, ValueError) as error:
+        return FixedWeights(next(iter(held.values())) if isinstance(held, dict) and len(held) == 1 else held)
+    except (TypeError, ValueError) as error:
         raise InputError(f"`matrix` {matrix!r}: {str(error).rstrip('.')}.") from None
 
 

@@ -3,7 +3,7 @@
 Options that belong to words (the friction of momentum, a constant of a loss) come from the tables of `vocabulary`.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
 
@@ -179,6 +179,9 @@ class NeuronTraining(Training):
     target: str | None = Field(
         None, description="column of the CSV that is predicted, the last unless given; array `labels` or `y` of an npz"
     )
+    header: Literal["auto", "yes", "no"] = Field(
+        "auto", description="whether the first line of a CSV names its columns; found out where the table tells"
+    )
     loss: str = Field("auto", description="what is lost by a wrong prediction")
     activation: str = Field("relu", description="what neurons do with a number")
     bias: bool = Field(True, description="whether neurons have a bias")
@@ -219,4 +222,9 @@ class NeuronTraining(Training):
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
         foreign = self.target is not None and self.file is None
-        return [(foreign, f"`target` is for files; {self.data!r} has its own"), *super().rules()]
+        table = self.file is not None and self.file.endswith(".csv")
+        return [
+            (foreign, f"`target` is for files; {self.data!r} has its own"),
+            ("header" in self.model_fields_set and not table, "`header` is for `data` in CSV"),
+            *super().rules(),
+        ]
