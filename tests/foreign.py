@@ -12,6 +12,9 @@ to return checked numbers or to raise one sentence, soon and in little memory.
 """
 
 import io
+import json
+import runpy
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +168,115 @@ def _matrix(rng: np.random.Generator, folder: Path) -> Path:
     return folder / "foreign.npz"
 
 
+CHECKPOINTS = runpy.run_path(str(Path(__file__).with_name("checkpoints.py")))
+"""Whole models of all families, which the damage begins with."""
+
+
+def _edited(rng: np.random.Generator, table: dict) -> dict:
+    """A table in JSON of which some entries, or entries of entries, are others, elsewhere or gone."""
+    found = json.loads(json.dumps(table))
+    for _ in range(int(rng.integers(1, 3))):
+        inside = found
+        while (names := [name for name, value in inside.items() if isinstance(value, dict)]) and rng.random() < 0.8:
+            inside = inside[_one(rng, names)]
+        name = _one(rng, list(inside) or ["x"])
+        value = inside.pop(name, None)
+        if isinstance(value, list) and value and rng.random() < 0.6:
+            value[int(rng.integers(len(value)))] = _one(rng, [*SIZES, *VALUES])
+        elif rng.random() < 0.8:
+            value = _one(rng, [*VALUES, *SIZES])
+        inside[_one(rng, [name] * 4 + ["x"])] = value
+    return found
+
+
+def _family(rng: np.random.Generator) -> tuple[dict, dict]:
+    config, tensors = CHECKPOINTS[_one(rng, ["bert", "gpt2", "qwen", "vit"])]()
+    if rng.random() < 0.2:
+        name = _one(rng, list(tensors))
+        tensors[name] = _one(rng, [tensors[name][:-1], tensors[name][..., :1], tensors[name].T, tensors[name] * np.nan])
+    return config, tensors
+
+
+def _folder(rng: np.random.Generator, folder: Path) -> Path:
+    """A model in a folder, of which the configuration, the header or the bytes are damaged."""
+    config, tensors = _family(rng)
+    place = CHECKPOINTS["write"](folder / "foreign", config, tensors)
+    weights, text = place / "model.safetensors", place / "config.json"
+    raw = weights.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    match int(rng.integers(5)):
+        case 0:
+            text.write_text(json.dumps(_edited(rng, config)))
+        case 1:
+            text.write_bytes(damaged(rng, text.read_bytes()))
+        case 2:
+            head = json.dumps(_edited(rng, json.loads(raw[8 : 8 + length]))).encode()
+            weights.write_bytes(struct.pack("<Q", len(head)) + head + raw[8 + length :])
+        case 3:
+            weights.write_bytes(flipped(rng, raw[: 8 + length]) + raw[8 + length :])
+        case 4:
+            weights.write_bytes(damaged(rng, raw))
+    return place
+
+
+def _gguf(rng: np.random.Generator, folder: Path) -> Path:
+    """A model in a file of GGUF, whose head is damaged, or any of it."""
+    raw = gguf_bytes(GGUF, gguf_tensors())
+    cut = raw.index(b"tokenizer.ggml.model") if rng.random() < 0.5 else len(raw)
+    (folder / "foreign.gguf").write_bytes(damaged(rng, raw[:cut]) + raw[cut:])
+    return folder / "foreign.gguf"
+
+
+def gguf_tensors() -> dict[str, np.ndarray]:
+    """The tensors of a model of one layer, with four heads of two numbers."""
+    rows = {"token_embd": 3, "blk.0.ffn_gate": 5, "blk.0.ffn_up": 5} | {f"blk.0.attn_{part}": 8 for part in "qkv"}
+    shapes = {name: (count, 8) for name, count in rows.items()} | {
+        "blk.0.attn_output": (8, 8),
+        "blk.0.ffn_down": (8, 5),
+    }
+    shapes |= {name: (8,) for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm")}
+    return {f"{name}.weight": np.full(shape, 0.1, np.float32) for name, shape in shapes.items()}
+
+
+GGUF = {
+    "general.architecture": "llama",
+    "llama.embedding_length": 8,
+    "llama.block_count": 1,
+    "llama.attention.head_count": 4,
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "gpt-2",
+    "tokenizer.ggml.tokens": ["a", "b", "ab"],
+    "tokenizer.ggml.merges": ["a b"],
+}
+"""What a file of GGUF says before its tensors."""
+
+
+def gguf_bytes(settings: dict, tensors: dict[str, np.ndarray]) -> bytes:
+    """A file of GGUF of words, lists of words, whole numbers and float32, written by hand."""
+
+    def word(text: str) -> bytes:
+        return struct.pack("<Q", len(text.encode())) + text.encode()
+
+    def value(of) -> bytes:
+        match of:
+            case str():
+                return struct.pack("<I", 8) + word(of)
+            case int():
+                return struct.pack("<II", 4, of)
+        return struct.pack("<IIQ", 9, 8, len(of)) + b"".join(map(word, of))
+
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(settings))
+    head += b"".join(word(name) + value(of) for name, of in settings.items())
+    body = b""
+    for name, tensor in tensors.items():
+        sizes = tensor.shape[::-1]
+        head += word(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, len(body))
+        body += tensor.astype("<f4").tobytes()
+        body += bytes(-len(body) % 32)
+    return head + bytes(-len(head) % 32) + body
+
+
 TABLES: dict[str, Generator] = {"csv": _csv, "npz": _npz}
 ARRAYS: dict[str, Generator] = {"npy": _npy, "npz": _npz}
 GRAPHS: dict[str, Generator] = {"edges": _edges, "matrix": _matrix}
+MODELS: dict[str, Generator] = {"folder": _folder, "gguf": _gguf}

@@ -11,8 +11,8 @@ from measureflow import files
 from measureflow.words.settings import InputError
 
 
-def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
-    """The arrays of a file by name, or its one array."""
+def numbers_in(file: str, option: str) -> np.ndarray | dict[str, np.ndarray]:
+    """The arrays of a file by name, or its one array; the `option` that names the file is named with what is wrong."""
     try:
         if Path(file).suffix not in (".npz", ".npy"):
             return _table(file)
@@ -21,7 +21,7 @@ def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
             return {name: files.numbers(f"{name!r} of {file!r}", array) for name, array in found.items()}
         return files.numbers(repr(file), found)
     except ValueError as error:
-        raise InputError(str(error)) from None
+        raise InputError(f"`{option}`: {error}") from None
 
 
 def _table(file: str) -> np.ndarray:

@@ -97,7 +97,7 @@ SENTENCES = {
     "lost": (["--lost", "2"], "`lost`"),
     "matrix": (["--matrix", "wide.csv"], "`matrix` is for `weights` fixed"),
     "wide": (["--weights", "fixed", "--matrix", "wide.csv"], "must be square"),
-    "no matrix": (["--weights", "fixed", "--matrix", "none.csv"], "`matrix` 'none.csv'"),
+    "no matrix": (["--weights", "fixed", "--matrix", "none.csv"], "`matrix`: 'none.csv' cannot be read"),
     "folder": (["--out", "nowhere/a.png"], "there is no folder"),
     "option": (["--depth", "3"], ""),
 }

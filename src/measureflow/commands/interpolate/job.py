@@ -125,7 +125,7 @@ def _drawn(config: Interpolating) -> tuple[list[Particles], list[Particles]]:
 
 def _read(file: str, project: bool) -> list[np.ndarray]:
     """The arrays of a file, one for each measure; points are measures of one token."""
-    held = numbers_in(file)
+    held = numbers_in(file, "files")
     found = [np.atleast_2d(array) for array in (held.values() if isinstance(held, dict) else np.atleast_1d(held))]
     if not found or len({array.shape[1:] for array in found}) != 1 or found[0].ndim != 2:
         shapes = ", ".join(str(array.shape) for array in found[:4]) or "none"

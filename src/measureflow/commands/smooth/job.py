@@ -76,11 +76,11 @@ def weights_of(kind: str, features: int, sigma: float | None, matrix: str | None
             return BoundedWeights(features, sigma or 1.0)
     if matrix is None:
         return FixedWeights((sigma or usual) * rng.normal(size=(features, features)))
-    held = numbers_in(matrix)
+    held = numbers_in(matrix, "matrix")
     try:
         return FixedWeights(next(iter(held.values())) if isinstance(held, dict) and len(held) == 1 else held)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`matrix` {matrix!r}: {str(error).rstrip('.')}.") from None
+        raise InputError(f"`matrix`: {matrix!r}: {str(error).rstrip('.')}.") from None
 
 
 @dataclass(frozen=True)

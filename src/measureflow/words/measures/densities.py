@@ -86,7 +86,7 @@ def values_in(config: "Settings") -> np.ndarray:
     from measureflow.words.files import numbers_in
     from measureflow.words.initial_laws import named
 
-    found = numbers_in(config.init)
+    found = numbers_in(config.init, "init")
     return np.ravel(named(config, "density")["density"] if isinstance(found, dict) else found)
 
 
