@@ -187,7 +187,7 @@ def test_a_file_of_gguf_is_read_up_to_its_end_and_no_further(foreign, tmp_path):
             models.load(quantised(foreign, tmp_path, raw=raw[:k] or b"\0"))
     count = raw.index(struct.pack("<IQ", 8, 3)) + 4  # of the list of tokens: three words
     for many in (2**60, 10**7):
-        with pytest.raises(ModelError, match=rf"says that {many} words follow|bytes follow"):
+        with pytest.raises(ModelError, match="bytes follow at"):
             models.load(quantised(foreign, tmp_path, raw=raw[:count] + struct.pack("<Q", many) + raw[count + 8 :]))
 
 

@@ -97,11 +97,7 @@ class Head:
         if kind != LIST:
             return self.word() if kind == WORD else self.number(_scalar(kind))
         kind, count = self.number("<u4"), self.number()
-        if kind != WORD:
-            return self.numbers(_scalar(kind), count)
-        if count > len(self.raw):
-            raise ValueError(f"it says that {count} words follow at {self.at}, and it has {len(self.raw)} bytes in all")
-        return [self.word() for _ in range(count)]
+        return [self.word() for _ in range(count)] if kind == WORD else self.numbers(_scalar(kind), count)
 
 
 def _scalar(kind: int) -> str:

@@ -25,6 +25,7 @@ from measureflow.models.null_models import with_random_weights
 from measureflow.models.quantities import QUANTITIES, InspectedLayer, Inspection, Quantity
 from measureflow.models.windows import Windows, image_windows, text_windows
 from measureflow.runs.job import ExtraArrays, Job, Progress
+from measureflow.words.memory import ask
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.vocabulary import MEASURES
@@ -101,8 +102,10 @@ def job_of(config: Inspecting) -> InspectionJob:
         windows = _windows(config, model)
     except (ModelError, ValueError) as error:
         raise InputError(str(error)) from None
-    null = with_random_weights(model, jax.random.key(config.seed))
     _, W, n, _ = windows.starts.shape
+    # Four clouds in about ten arrays, and the scores of one window in all heads; in float32.
+    ask(4 * (40.0 * W * n * model.dim + 6.0 * model.heads * n**2), "This", "make `length` or `windows` smaller")
+    null = with_random_weights(model, jax.random.key(config.seed))
     inspection = Inspection(model, null, W, n, _chosen(config, model), config.beta, config.tolerance, config.seed)
     return InspectionJob(
         flow=_flow(inspection, windows),

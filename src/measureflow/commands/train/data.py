@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from measureflow import memory
 from measureflow.commands.train.settings import HeadTraining, NeuronTraining
 from measureflow.commands.train.tables import sheet_of
 from measureflow.training import AbstractLoss, AbstractObjective, DeepHeadRisk, HeadRisk, NeuronRisk, Neurons, Text
+from measureflow.words.memory import ask
 from measureflow.words.settings import InputError
 from measureflow.words.table import load
 from measureflow.words.vocabulary import ACTIVATIONS, HEAD_FAMILIES, LOSSES, RISKS
@@ -49,7 +49,7 @@ def of_neurons(config: NeuronTraining) -> Data:
     sheet = sheet_of(config)
     loss, labels, outputs = _labelled(config, sheet.labels)
     each = sheet.inputs.shape[1] + outputs + 1
-    memory.ask(800.0 * max(config.neurons, config.limit) * each, "This", "make `neurons` or `limit` smaller")
+    ask(800.0 * max(config.neurons, config.limit) * each, "This", "make `neurons` or `limit` smaller")
     shuffled = np.random.default_rng(config.seed).permutation(len(labels))
     kept = max(1, len(labels) - round(config.held_out * len(labels)))
     seen, rest = shuffled[:kept], shuffled[kept:]

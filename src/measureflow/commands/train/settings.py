@@ -149,11 +149,12 @@ class HeadTraining(Training):
         each = max(4 * self.dim * self.head_dim, self.dim**2 if self.family == "score" else 0) if text else 24
         windows = self.windows * self.length if text else 16
         many = max(self.heads, self.limit) * self.layers
-        return 100.0 * many * each + 60.0 * windows * (self.dim + 256) + 10.0 * self.frames
+        return (100.0 + 2 * self.frames_per_leg) * many * each + 60.0 * windows * (self.dim + 256) + 10.0 * self.frames
 
     def sizes(self) -> tuple[str, ...]:
         """Heads, and the sizes of a text."""
-        return ("heads", "limit") if self.file is None else ("heads", "limit", "dim", "head_dim", "windows", "length")
+        own = () if self.file is None else ("dim", "head_dim", "windows", "length")
+        return ("heads", "limit", "frames_per_leg", *own)
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
@@ -213,11 +214,11 @@ class NeuronTraining(Training):
 
     def numbers(self) -> float:
         """Neurons in all stages of a step, with as many inputs as the digits have, and activations of a block of data."""
-        return 100.0 * max(self.neurons, self.limit) * 75 + 4.0 * 2**24
+        return (100.0 + 2 * self.frames_per_leg) * max(self.neurons, self.limit) * 75 + 4.0 * 2**24
 
     def sizes(self) -> tuple[str, ...]:
         """Neurons alone."""
-        return "neurons", "limit"
+        return "neurons", "limit", "frames_per_leg"
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
