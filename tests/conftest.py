@@ -13,6 +13,7 @@ import os
 import runpy
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 PLAIN = ("backend_optimization_level=1", "cpu_use_fusion_emitters=false", "cpu_parallel_codegen_split_count=1")
@@ -115,3 +116,9 @@ def little_memory():
 def made():
     """How small random checkpoints are made, and their sizes."""
     return runpy.run_path(str(Path(__file__).with_name("checkpoints.py")))["made"]()
+
+
+@pytest.fixture(scope="session")
+def foreign():
+    """The generators of files of strangers."""
+    return SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("foreign.py"))))

@@ -34,7 +34,22 @@ HEADS = "tests/models/test_head_matrices.py"
 INSPECT = "tests/commands/inspect/test_inspect.py"
 SHARDED = "tests/sums/test_sharded.py"
 CROWD = "tests/training/test_head_sums.py"
+TABLES = "tests/commands/train/test_tables.py"
+MODELS = "tests/models/test_files.py"
+EXAMINED = "tests/training/test_examination.py"
 MUTANTS = [
+    # What is read from files.
+    Mutant("files.py", "or bytes_ != there", "or bytes_ > there", "tests/test_files.py"),
+    Mutant("files.py", 'if array.dtype.kind == "c":', "if False:", "tests/words/test_files.py"),
+    Mutant("files.py", 'decode("utf-8-sig")', 'decode("utf-8")', TABLES),
+    Mutant("commands/train/tables.py", "if first[place] in below:", "if True:", TABLES),
+    Mutant("commands/train/tables.py", "if len(words) < len(labels):", "if False:", TABLES),
+    Mutant("fields/graphs.py", 'dtype.kind not in "iu"', 'dtype.kind not in "iuf"', "tests/fields/test_graphs.py"),
+    Mutant("models/files.py", "if offsets[1] - offsets[0] != bytes_:", "if False:", "tests/models/test_models.py"),
+    Mutant("models/quantised.py", "reshape(rows, row)", "reshape(rows, row)[::-1]", "tests/models/test_models.py"),
+    Mutant("models/architectures.py", "!= H * size:", "== 0:", MODELS),
+    Mutant("sweeps/formula.py", "other * math.log2(max(1, abs(one)))", "other", "tests/sweeps/test_formula.py"),
+    Mutant("training/examination.py", "found = duality_gap(risk,", "found = duality_gap(convex,", EXAMINED),
     # Kernels for a card, and what its derivatives are made of.
     Mutant(
         "sums/pallas/lanes.py", "shift / LOG2E + jnp.log(mass)", "shift + jnp.log(mass)", "tests/sums/test_pallas.py"

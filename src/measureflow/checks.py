@@ -51,10 +51,13 @@ def _numbers(value) -> Array | np.ndarray:
 
 
 def finite(name: str, value) -> None:
-    """Refuse NaN and infinite entries."""
-    if concrete(value) and not (good := np.isfinite(np.asarray(value))).all():
+    """Refuse NaN and infinite entries; of a multiple of the identity its factor alone is looked at."""
+    if not concrete(value):
+        return
+    good = [np.isfinite(np.asarray(leaf)) for leaf in jax.tree.leaves(value)]
+    if bad := sum(int((~part).sum()) for part in good):
         raise ValueError(
-            f"`{name}` has {(~good).sum()} NaN or infinite entries out of {good.size}; all must be finite."
+            f"`{name}` has {bad} NaN or infinite entries out of {sum(part.size for part in good)}; all must be finite."
         )
 
 

@@ -188,3 +188,12 @@ def test_a_schedule_in_turns_is_not_followed_beyond_its_end(mu):
         mf.evolve(turns, mu, [0.0, 2.0])
     with pytest.raises(ValueError, match="until t = 1"):
         mf.evolve(turns + mf.SoftmaxAttention(A, V), mu, [0.0, 2.0])
+
+
+def test_isotropic_attention_costs_the_same_in_every_dimension():
+    """Its matrices are a number each: written out, they would have 8 TB."""
+    field = mf.SoftmaxAttention.isotropic(10**6, beta=2.0)
+    mu = mf.Particles(mf.Euclidean(10**6), np.ones((1, 10**6)))
+    np.testing.assert_allclose(field(0.0, mu.points, mu), 1.0)
+    with pytest.raises(ValueError, match="`interaction` has 1 NaN or infinite entries out of 1"):
+        mf.SoftmaxAttention.isotropic(10**6, beta=np.nan)

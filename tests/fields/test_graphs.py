@@ -134,6 +134,10 @@ WRONG = {
     "holds no graph": ("a.npz", "no"),
     "must not have negative weights; got -1": ("a.txt", "0 1 -1\n"),
     "'a.gml' holds no graph": ("a.gml", "graph ["),
+    "the first line reads 'source' and 'target'": ("a.csv", "source,target\nann,bob\n"),
+    "the first line reads 'u' and 'v'": ("a.txt", "u v\n0 1\n1 2\n"),
+    "one edge with the weights 0.5 and 2, in rows 1 and 3": ("a.txt", "0 1 0.5\n1 2 1\n1 0 2\n"),
+    "has 1 NaN or infinite entries": ("a.txt", "0 1 nan\n"),
 }
 
 
@@ -162,3 +166,49 @@ def test_what_cannot_be_gets_a_sentence(name):
     build, sentence = SENTENCES[name]
     with pytest.raises(ValueError, match=sentence):
         build()
+
+
+DAMAGE = {
+    "beyond": ("indices", 3, 99, "must be < 5"),
+    "negative": ("indices", 3, -7, "must be >= 0"),
+    "wild pointer": ("indptr", 2, 10**6, "non-decreasing"),
+    "last pointer": ("indptr", -1, 10**9, "less than the size"),
+    "first pointer": ("indptr", 0, 3, "start with 0"),
+    "weight": ("data", 0, np.nan, "NaN or infinite"),
+    "half a place": ("indices", 0, 0.5, "name no places"),
+}
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("name", DAMAGE)
+def test_places_outside_of_a_sparse_matrix_are_refused_before_they_are_visited(name, kind, tmp_path):
+    """The routines of sparse matrices do not look: such places end the process."""
+    part, place, value, words = DAMAGE[name]
+    A = sparse.csr_array(np.ones((5, 5)) - np.eye(5))
+    held = {"indices": A.indices, "indptr": A.indptr, "data": A.data}
+    held[part] = held[part].astype(type(value))
+    held[part][place] = value
+    np.savez(tmp_path / "a.npz", format=kind.encode(), shape=A.shape, **held)
+    with pytest.raises(ValueError, match=f"holds no graph: .*{words}"):
+        mf.Graph.read(tmp_path / "a.npz")
+
+
+def test_a_graph_that_does_not_fit_into_memory_is_refused_unbuilt():
+    with pytest.raises(ValueError, match=r"`adjacency` would need about 64 TB of memory"):
+        mf.Graph(sparse.coo_array(([1.0], ([0], [0])), (10**12, 10**12)))
+
+
+@pytest.mark.parametrize("kind", ["edges", "matrix"])
+def test_any_file_is_a_graph_or_a_sentence(kind, foreign, tmp_path):
+    said, read = [], 0
+    for seed in range(100):
+        try:
+            graph = mf.Graph.read(foreign.GRAPHS[kind](np.random.default_rng(seed), tmp_path))
+        except ValueError as error:
+            said.append(str(error))
+        else:
+            read += 1
+            assert np.isfinite(np.asarray(graph.entries)).all(), seed
+            assert (np.asarray(graph.degrees) >= 1).all(), seed
+    assert 0 < read < 100
+    assert all(sentence.endswith(".") for sentence in said)

@@ -75,6 +75,20 @@ def test_principal_components_find_the_plane_in_which_tokens_lie():
     assert np.allclose(view.axes[:, :2] @ view.axes[:, :2].T @ basis, basis, atol=1e-9)
 
 
+def test_principal_components_of_few_tokens_need_no_matrix_of_all_pairs_of_coordinates():
+    """They are those of the matrix; with as many coordinates as in the second case it would have 80 TB."""
+    points = np.random.default_rng(2).normal(size=(5, 7))
+    view = view_of(points, mf.Euclidean(7))
+    variances, directions = np.linalg.eigh(np.cov(points.T))
+    np.testing.assert_allclose(np.abs(np.sum(view.axes * directions[:, ::-1][:, :3], 0)), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(view.shares, variances[::-1][:2] / variances.sum(), rtol=1e-12)
+    one = np.zeros((1, 10**6))
+    one[0, 5] = 1.0
+    axes = view_of(one, mf.Sphere(10**6)).axes
+    np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-12)
+    assert abs(axes[5, 0]) == pytest.approx(1.0)
+
+
 def test_axes_of_many_dimensions_say_the_variance_they_explain():
     points = sample(mf.Sphere(8), 400)
     ax = picture(points, mf.Sphere(8))

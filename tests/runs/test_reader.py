@@ -167,7 +167,7 @@ def test_a_run_can_be_read_when_its_inputs_are_gone(tmp_path, monkeypatch):
     assert mf.runs.open("run").config.init == "tokens.npz"
     assert mf.runs.open("run").final.points.shape == (3, 3)
     assert made.info["inputs"].keys() == {"tokens.npz"}
-    with pytest.raises(InputError, match=r"Cannot read numbers from 'tokens.npz'"):
+    with pytest.raises(InputError, match=r"`init`: 'tokens.npz' cannot be read: No such file"):
         mf.runs.rerun("run")
 
 

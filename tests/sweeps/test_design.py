@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from measureflow import memory
 from measureflow.sweeps import Design
 from measureflow.sweeps.executor import work_of
 from measureflow.words import InputError
@@ -152,3 +153,37 @@ def ends(grid):
     """The first and last value of each axis."""
     listed = {name: values.values() if hasattr(values, "values") else values for name, values in grid.items()}
     return {name: [values[0], values[-1]] for name, values in listed.items()}
+
+
+HUGE = {
+    "a long range": {"grid": {"n": {"from": 0, "to": 10**10}}},
+    "a short step": {"grid": {"x": {"from": 0.0, "to": 1.0, "step": 1e-12}}},
+    "a step below all others": {"grid": {"x": {"from": 0.0, "to": 1e308, "step": 1e-300}}},
+    "a large count": {"grid": {"x": {"from": 0.0, "to": 1.0, "count": 10**12}}},
+    "a large zip": {"zip": {"x": {"from": 0.0, "to": 1.0, "count": 10**12}}},
+    "many draws": {"random": {"count": 10**12, "x": {"from": 0.0, "to": 1.0}}},
+    "many combinations": {"grid": {name: {"from": 0, "to": 999} for name in ("n", "dim", "seed")}},
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_more_cells_than_fit_into_memory_are_refused_before_they_are_listed(name, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 1e10)  # two million cells
+    with pytest.raises(InputError, match=r"`sweep.*` of .* cells would need about .* TB of memory, and 10 GB are free"):
+        Design.of(HUGE[name])
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ({"from": 0, "to": 10**400}, "must be finite"),
+        ({"from": 0, "to": 2**63}, "must be below 2.63"),
+        ({"from": 0.0, "to": 1.0, "step": math.nan}, "`step` must be positive and finite"),
+        ({"from": 0.0, "to": 1.0, "step": math.inf}, "`step` must be positive and finite"),
+    ],
+)
+def test_ends_and_steps_that_no_number_reaches_are_refused(ends, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Design.of({"grid": {"x": ends}})
+    with pytest.raises(InputError, match=r"`sweep.random.x` takes a list of values or a range"):
+        Design.of({"random": {"count": 3, "x": ends}})

@@ -25,5 +25,19 @@ def test_what_is_no_formula_or_has_no_value_is_a_sentence():
         Formula("x", "gama")({"gamma": 1.0})
     with pytest.raises(InputError, match=r"has no value here: .*division by zero"):
         Formula("x", "1 / n")({"n": 0})
-    with pytest.raises(InputError, match=r"too large"):
-        Formula("x", "10 ** 10 ** 10")({})
+    for text in ("10 ** 10 ** 10", "(9**99999)**99999", "9**300 * 9**300"):
+        with pytest.raises(InputError, match=r"too large"):
+            Formula("x", text)({})
+    assert Formula("x", "2**1000 * 2**-1000 + (-1)**10**9 + 0**10**9")({}) == 2
+    for text in ("word * 1000000000", "word % 3"):
+        with pytest.raises(InputError, match=r"'word' is 'softmax', no number"):
+            Formula("x", text)({"word": "softmax"})
+    for text, value in (("(-1) ** 0.5", r"\(6.*j\)"), ("1e308 * 10", "inf")):
+        with pytest.raises(InputError, match=f"has no value here: it is {value}"):
+            Formula("x", text)({})
+
+
+def test_what_is_nested_too_deeply_is_no_formula():
+    for text in ("-" * 3000 + "1", "(" * 3000 + "1" + ")" * 3000, "+".join(["1"] * 20000), "\0"):
+        with pytest.raises(InputError, match=r"is no formula|recursion"):
+            Formula("x", text)({})

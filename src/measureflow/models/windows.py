@@ -1,13 +1,15 @@
 """A text, or images, as windows of equally many tokens, from which a model starts."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from measureflow import memory
+from measureflow.models.architectures import number
 from measureflow.models.files import ModelError, read_json
 from measureflow.models.loading import located
 from measureflow.models.model import Model
@@ -95,17 +97,27 @@ def _side(model: Model, pixels: np.ndarray) -> int:
 
 def _pixels(file: Path, folder: Path) -> np.ndarray:
     """An image at the size of the model, with the mean and spread that its preprocessor asks for."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    side = int(read_json(folder / "config.json").get("image_size", 224))
+    side = number({"image_size": 224} | read_json(folder / "config.json"), "image_size")
     said = folder / "preprocessor_config.json"
     facts = read_json(said) if said.is_file() else {}
-    mean, spread = (np.asarray(facts.get(name, [0.5] * 3), np.float32) for name in ("image_mean", "image_std"))
+    mean, spread = (_channels(facts, name) for name in ("image_mean", "image_std"))
     try:
+        memory.ask(30.0 * side**2, f"An image of `image_size` {side}", "take a smaller one")
         image = Image.open(file).convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
-    except (OSError, UnidentifiedImageError) as error:
-        raise ModelError(f"{str(file)!r} is no image that can be read: {error}.") from None
+    except Exception as error:  # of whichever reader of its kind of image
+        raise ModelError(f"{str(file)!r} is no image that can be read: {str(error).rstrip('.')}.") from None
     return (np.asarray(image, np.float32) / 255 - mean) / spread
+
+
+def _channels(facts: dict[str, Any], name: str) -> np.ndarray:
+    """Three numbers of the preprocessor, those of a spread above zero."""
+    said = facts.get(name, [0.5] * 3)
+    fine = isinstance(said, list) and len(said) == 3 and all(type(value) in (int, float) for value in said)
+    if not fine or not np.isfinite(said).all() or (name == "image_std" and min(said) <= 0):
+        raise ModelError(f"`{name}` of the preprocessor must be three numbers; got {str(said)[:50]}.")
+    return np.asarray(said, np.float32)
 
 
 keep_all(globals())

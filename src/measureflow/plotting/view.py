@@ -103,12 +103,25 @@ def _bounds(points: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, float]:
 def _principal(points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     """The first three principal directions and the shares of the variance that the first two explain."""
     size = np.abs(points).max() or 1.0  # large clouds would overflow when squared
-    variances, directions = np.linalg.eigh((points / size).T @ (points / size))
-    axes = directions[:, ::-1][:, :3]
+    variances, directions = _spread(points / size)
+    axes = directions[:, :3]
     largest = axes[np.abs(axes).argmax(0), range(3)]
     axes = axes * np.where(largest < 0, -1.0, 1.0)  # a sign that does not depend on LAPACK
-    first, second = np.clip(variances[::-1][:2] / (variances.sum() or 1.0), 0.0, 1.0)
+    first, second = np.clip(variances[:2] / (variances.sum() or 1.0), 0.0, 1.0)
     return axes, (float(first), float(second))
+
+
+def _spread(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The variances along principal directions from the largest down, and these as columns, of which there are at least three.
+
+    Fewer points than coordinates are decomposed themselves: a matrix of all pairs of coordinates may not fit into memory.
+    """
+    if len(points) >= points.shape[1]:
+        variances, directions = np.linalg.eigh(points.T @ points)
+        return variances[::-1], directions[:, ::-1]
+    rows = np.pad(points, ((0, max(0, 3 - len(points))), (0, 0)))
+    _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
+    return sizes**2, directions.T
 
 
 def _side(points: np.ndarray, spherical: bool, labels: Numbers | None) -> tuple[float, float]:

@@ -88,6 +88,8 @@ class Job:
     """Whether the programs of the error estimate are compiled beside the first legs."""
     alone: AbstractFlow | None = None
     """The same flow in one process, where several compute it; a run may go on in any number of them, equal to rounding."""
+    data: str = ""
+    """What the data of the run were understood to be, in words: said before anything is computed."""
 
     def stop(self, state: Progress) -> str | None:
         """A sentence that ends the run before its last frame, if there is a reason."""

@@ -25,11 +25,15 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from measureflow.sweeps.formula import Formula
+from measureflow.words.memory import ask
 from measureflow.words.settings import InputError, as_toml, parse_toml, read_toml
 
 KEEPS = ("final", "series", "runs")
 DIGITS = 12
 """Significant digits of numbers that a range gives: enough for any sweep, and 0.3 is 0.3."""
+
+CELL = 5e3
+"""Bytes of a cell with all its settings."""
 
 Cell = dict[str, Any]
 
@@ -48,10 +52,11 @@ class Range(BaseModel):
     @model_validator(mode="after")
     def _sensible(self) -> "Range":
         bad = [
-            (not (math.isfinite(self.first) and math.isfinite(self.to)), "`from` and `to` must be finite"),
+            (not all(map(_fits, (self.first, self.to))), "`from` and `to` must be finite"),
             (self.to < self.first, f"`to` is {self.to}, below `from`, which is {self.first}"),
             (self.count is not None and self.step is not None, "`count` and `step` say the same: give one of them"),
-            (self.step is not None and self.step <= 0, "`step` must be positive"),
+            (self.step is not None and not (self.step > 0 and _fits(self.step)), "`step` must be positive and finite"),
+            (self.whole and max(-self.first, self.to) >= 2**63, "whole numbers must be below 2^63"),
             (self.scale == "log" and self.first <= 0, "a logarithmic range begins above zero"),
         ]
         for broken, sentence in bad:
@@ -63,6 +68,16 @@ class Range(BaseModel):
     def whole(self) -> bool:
         """Whether its ends are whole numbers."""
         return isinstance(self.first, int) and isinstance(self.to, int)
+
+    @property
+    def size(self) -> int | float:
+        """How many numbers there are, told without listing them."""
+        if self.count is not None:
+            return self.count
+        try:
+            return (self.to - self.first) / (1 if self.step is None else self.step) + 1
+        except OverflowError:
+            return math.inf
 
     def values(self) -> list[Any]:
         """The numbers, which stay whole where all are."""
@@ -80,6 +95,14 @@ class Range(BaseModel):
         low, high = (math.log(end) if self.scale == "log" else end for end in (self.first, self.to))
         drawn = low + (high - low) * rng.random(count)
         return [_rounded(value) for value in (np.exp(drawn) if self.scale == "log" else drawn).tolist()]
+
+
+def _fits(value: int | float) -> bool:
+    """Whether a number is finite, as a float too."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _rounded(value: int | float) -> Any:
@@ -130,6 +153,7 @@ class Design:
         self.draws = _drawn(section.random)
         self.formulas = {name: Formula(f"derived.{name}", text) for name, text in section.derived.items()}
         self._check_names()
+        _ask(len(self.rows) * len(self.draws) * math.prod(map(len, self.grid.values())), "grid")
 
     @staticmethod
     def of(axes: Mapping[str, Any], base: Mapping[str, Any] | None = None, **section: Any) -> "Design":
@@ -229,6 +253,8 @@ def _listed(name: str, values: list[Any] | Range) -> list[Any]:
     """The values of an axis, each once."""
     if isinstance(values, Range) and values.count is None and values.step is None and not values.whole:
         raise InputError(f"`sweep.{name}` is a range of numbers that are not whole: give it a `count` or a `step`.")
+    if isinstance(values, Range):
+        _ask(values.size, name)
     found = values.values() if isinstance(values, Range) else values
     if not found:
         raise InputError(f"`sweep.{name}` is empty: give it at least one value.")
@@ -236,6 +262,11 @@ def _listed(name: str, values: list[Any] | Range) -> list[Any]:
         twice = next(value for i, value in enumerate(found) if value in found[:i])
         raise InputError(f"`sweep.{name}` has {twice!r} twice; each cell is computed once.")
     return found
+
+
+def _ask(cells: int | float, name: str) -> None:
+    """Refuse more cells than fit into memory, before they are listed."""
+    ask(CELL * cells, f"`sweep.{name}` of {cells:.4g} cells", "take fewer values")
 
 
 def _rows(columns: dict[str, list[Any]]) -> list[Cell]:
@@ -261,6 +292,7 @@ def _drawn(words: Mapping[str, Any]) -> list[Cell]:
         if name == "count":
             raise InputError("`[sweep.random]` needs `count`, how many rows are drawn: a positive number.") from None
         raise InputError(_sentence(problem | {"loc": ("random", *problem["loc"])})) from None
+    _ask(asked.count, "random")
     columns: dict[str, list[Any]] = {}
     for name, of in (asked.__pydantic_extra__ or {}).items():
         rng = np.random.default_rng([asked.seed, zlib.crc32(name.encode())])

@@ -15,7 +15,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from measureflow import checks
+from measureflow import checks, files
 from measureflow.annotations import RandomKey
 from measureflow.measures import Particles
 from measureflow.measures.cloud import as_key
@@ -24,6 +24,9 @@ from measureflow.training.head_families import AbstractHeads
 from measureflow.training.head_risk import HeadRisk
 from measureflow.training.losses import entropy
 from measureflow.training.risk import Baselines
+
+CHARACTER = 100.0
+"""Bytes of memory for each byte of a text, whose characters are numbers in a list and then in an array."""
 
 
 @final
@@ -170,8 +173,6 @@ def _kept(count: int, length: int, held_out: float) -> int:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"`text`: {str(file)!r} is not a text in UTF-8: {error.reason} at byte {error.start}."
-        ) from None
+        return files.text(file, CHARACTER)
+    except ValueError as error:
+        raise ValueError(f"`text`: {error}") from None

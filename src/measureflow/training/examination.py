@@ -23,7 +23,7 @@ from measureflow.training.perturbation import (
     stability,
     translation,
 )
-from measureflow.training.risk import AbstractRisk, Ridge
+from measureflow.training.risk import AbstractRisk, Ridge, parts
 
 
 class Examination(NamedTuple):
@@ -77,7 +77,7 @@ class Examination(NamedTuple):
 
 
 def examine(
-    risk: AbstractRisk,
+    risk: AbstractEnergy,
     mu: Particles,
     space: AbstractSpace | None = None,
     *,
@@ -89,21 +89,29 @@ def examine(
 ) -> Examination:
     """Whether particles are at rest, what happens when they are moved a little, and how far from optimal they can be.
 
+    - `risk`: a risk, or one `+ Ridge(...)`: then gap and lower bound are those of the sum, which is convex in the measure too.
     - `space`: the compact set in which particles are compared; the balls that just hold them unless given.
-    - `decay`: weight decay on all blocks, under which particles may be at rest; the gap is that of the risk alone.
+    - `decay`: weight decay on all blocks, under which particles of a risk may be at rest; the gap is that of the risk alone.
     - `rounds`: of Frank-Wolfe, which often finds a better lower bound of the risk; none unless given.
     - `prove`, `starts` and `steps` go to `best_response`.
     """
-    space = risk.family.hull(mu.points) if space is None else space
+    convex, ridge = parts(risk)
+    if decay and ridge is not None:
+        raise ValueError(
+            f"`decay` {decay:g} is for a risk alone, and `risk` has a `Ridge(...)` already; give one of the two."
+        )
+    family = convex.family
+    space = family.hull(mu.points) if space is None else space
     energy = risk + Ridge(decay) if decay else risk
     search = {"prove": prove, "starts": starts, "steps": steps}
     found = duality_gap(risk, mu, space, **search)
     optimum = frank_wolfe(risk, space, iterations=rounds, **search) if rounds else None
     if optimum is not None:
         found = raised(found, optimum.lower_bound)
-    lost, still = float(dissipation(energy, mu)), _stability(energy, risk.family, mu, found.risk)
+    lost, still = float(dissipation(energy, mu)), _stability(energy, family, mu, found.risk)
     spectra = _spectra(energy, mu) if still is None else (still.splitting, still.translation)
-    balance = (_largest(risk, mu, space), decay) if decay and risk.family.factors else None
+    strength = decay if ridge is None else _strength(ridge, family)
+    balance = (_largest(convex, mu, space), strength) if strength and family.factors else None
     return Examination(found, lost, still, spectra, optimum, balance)
 
 
@@ -119,6 +127,13 @@ def _stability(energy: AbstractEnergy, family: AbstractFamily, mu: Particles, ri
 def _spectra(energy: AbstractEnergy, mu: Particles) -> tuple[np.ndarray, np.ndarray]:
     apart, together = (np.asarray(ritz_values(make, energy, mu)) for make in (splitting, translation))
     return apart, together
+
+
+def _strength(ridge: Ridge, family: AbstractFamily) -> float:
+    """The decay that the factors share; zero where they do not."""
+    blocks = ridge.by_block(family) or {}
+    strengths = {float(blocks[name]) for group in family.factors for name in group if name in blocks}
+    return strengths.pop() if len(strengths) == 1 else 0.0
 
 
 def _largest(risk: AbstractRisk, mu: Particles, space: AbstractSpace) -> float:

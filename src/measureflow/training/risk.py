@@ -208,7 +208,9 @@ def parts(energy: AbstractEnergy) -> tuple[AbstractRisk, Ridge | None]:
     ridges = [term for term in terms if isinstance(term, Ridge)]
     if len(risks) != 1 or len(ridges) != len(terms) - 1 or len(ridges) > 1:
         names = " + ".join(type(term).__name__ for term in terms)
-        raise ValueError(f"`risk` must be a risk that is convex in the measure, or one `+ Ridge(...)`; got {names}.")
+        raise ValueError(
+            f"`risk` must be a risk that is convex in the measure, or one `+ Ridge(...)` with all its strengths; got {names}."
+        )
     return risks[0], ridges[0] if ridges else None
 
 

@@ -157,7 +157,7 @@ def _perceptron(config: Settings, dim: int) -> AbstractField:
 
 def _matrices(file: str, dim: int) -> Heads:
     """The heads of a file: matrices, or stacks of them with one for each head."""
-    held = numbers_in(file)
+    held = numbers_in(file, "matrices")
     if not isinstance(held, dict):
         raise InputError(f"`matrices`: {file!r} must be an npz file with A, or Q and K, and optionally V.")
     unknown = set(held) - {"A", "Q", "K", "V"}

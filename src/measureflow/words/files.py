@@ -1,48 +1,41 @@
 """Arrays of numbers read from files of users: npz, npy, CSV and plain text."""
 
 import hashlib
+import io
 import warnings
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from measureflow.words.memory import available, in_words
+from measureflow import files
 from measureflow.words.settings import InputError
 
 
-def numbers_in(file: str) -> np.ndarray | dict[str, np.ndarray]:
-    """The arrays of a file by name, or its one array."""
+def numbers_in(file: str, option: str) -> np.ndarray | dict[str, np.ndarray]:
+    """The arrays of a file by name, or its one array; the `option` that names the file is named with what is wrong."""
     try:
-        match Path(file).suffix:
-            case ".npz":
-                _check_size(file)
-                with np.load(file) as held:
-                    return {name: _real(name, held[name]) for name in held.files}
-            case ".npy":
-                return _real("it", np.load(file))
-            case suffix:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error")  # a file without numbers is only warned of
-                    return np.loadtxt(file, delimiter="," if suffix == ".csv" else None, ndmin=2)
-    except Exception as error:
-        raise InputError(f"Cannot read numbers from {file!r}: {str(error).rstrip('.')}.") from None
+        if Path(file).suffix not in (".npz", ".npy"):
+            return _table(file)
+        found = files.arrays(file)
+        if isinstance(found, dict):
+            return {name: files.numbers(f"{name!r} of {file!r}", array) for name, array in found.items()}
+        return files.numbers(repr(file), found)
+    except ValueError as error:
+        raise InputError(f"`{option}`: {error}") from None
 
 
-def _check_size(file: str) -> None:
-    """Refuse an archive that holds more than the memory that is free: a small one can expand a thousandfold."""
-    with zipfile.ZipFile(file) as archive:
-        size = float(sum(item.file_size for item in archive.infolist()))
-    if (free := available()) is not None and size > free:
-        raise ValueError(f"it holds {in_words(size)}, more than the {in_words(free)} of memory that are free")
-
-
-def _real(name: str, array: np.ndarray) -> np.ndarray:
-    if np.iscomplexobj(array):
-        raise ValueError(f"{name} is complex and would lose its imaginary part")
-    return np.asarray(array, np.float64)
+def _table(file: str) -> np.ndarray:
+    """Rows of numbers, split by commas or by blanks."""
+    text = io.StringIO(files.text(file, files.CELL))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a file without numbers is only warned of
+            return np.loadtxt(text, delimiter="," if Path(file).suffix == ".csv" else None, ndmin=2)
+    except (ValueError, UserWarning) as error:
+        raise ValueError(f"{file!r} is no table of numbers: {str(error).rstrip('.')}.") from None
 
 
 def digest(file: str) -> str:
     """A text that is equal for files of equal content."""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    with files.plain(file).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

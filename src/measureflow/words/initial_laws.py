@@ -203,7 +203,7 @@ def tokens(config: Settings, *names: str) -> dict[str, Any]:
 
 def named(config: Settings, *names: str) -> dict[str, np.ndarray]:
     """The arrays of the file of the start, if they are those that a limit needs."""
-    held = numbers_in(config.init)
+    held = numbers_in(config.init, "init")
     words = " and ".join(f"`{name}`" for name in names)
     if not isinstance(held, dict):
         raise InputError(f"`init`: {config.init!r} must be an npz file with {words} for `measure` {config.measure}.")
@@ -213,7 +213,7 @@ def named(config: Settings, *names: str) -> dict[str, np.ndarray]:
 
 
 def _tokens_in(config: Settings, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    held = numbers_in(config.init)
+    held = numbers_in(config.init, "init")
     held = held if isinstance(held, dict) else {"points": held}
     if "points" not in held or set(held) - set(names):
         optional = " and ".join(f"`{name}`" for name in names[1:])

@@ -52,7 +52,7 @@ def test_files_are_mapped_drawn_and_told(capsys):
         (["inputs.npz", "targets.npy", "--n", "5"], "`n` say what is drawn"),
         (["inputs.npz", "flat.npy"], "must have norm 1"),
         (["inputs.npz", "ragged.npz"], "of one d; got (2, 3), (2, 2)"),
-        (["inputs.npz", "words.npy"], "does not hold arrays of numbers"),
+        (["inputs.npz", "words.npy"], "'words.npy' has entries of the type <U1, which are no numbers"),
         (["inputs.npz", "one.npy"], "Each input needs a target; got 2 `inputs` and 1 `targets`"),
         (["--dim", "2"], "On the circle no token passes another"),
         (["--project"], "`project` is for tokens of files"),

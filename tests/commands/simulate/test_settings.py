@@ -30,6 +30,9 @@ def test_four_wrong_options_give_four_sentences():
 BAD = {
     "a seed beyond 63 bits": ({"seed": 2**63}, "`seed`: input should be less than"),
     "too many tokens": ({"n": 10**12}, "TB of memory"),
+    "too long a leg": ({"frames_per_leg": 10**12, "n": 8}, "`frames_per_leg` smaller"),
+    "too long a leg of a Gaussian": ({"frames_per_leg": 10**12, "measure": "gaussian"}, "`frames_per_leg` smaller"),
+    "too long a leg of a density": ({"frames_per_leg": 10**12, "measure": "circle"}, "`frames_per_leg` smaller"),
     "too fine a sphere": ({"measure": "sphere", "modes": 3000}, "make `modes` smaller"),
     "too many turns": ({"schedule": "resampled", "weights": "goe", "period": 1e-12, "dim": 300}, "or `time` smaller"),
     "a step below the clock": ({"solver": "euler", "dt": 1e-300}, "`dt` is 1e-300, which float64 does not resolve"),

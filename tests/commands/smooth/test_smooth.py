@@ -97,9 +97,12 @@ SENTENCES = {
     "lost": (["--lost", "2"], "`lost`"),
     "matrix": (["--matrix", "wide.csv"], "`matrix` is for `weights` fixed"),
     "wide": (["--weights", "fixed", "--matrix", "wide.csv"], "must be square"),
-    "no matrix": (["--weights", "fixed", "--matrix", "none.csv"], "`matrix` 'none.csv'"),
+    "no matrix": (["--weights", "fixed", "--matrix", "none.csv"], "`matrix`: 'none.csv' cannot be read"),
     "folder": (["--out", "nowhere/a.png"], "there is no folder"),
     "option": (["--depth", "3"], ""),
+    "too deep": (["--layers", "100000000000"], "make `layers`, `seeds` or `features` smaller"),
+    "too many runs": (["--seeds", "100000000000"], "make `layers`, `seeds` or `features` smaller"),
+    "too wide": (["--features", "1000000000"], "make `features` smaller"),
 }
 
 

@@ -40,7 +40,7 @@ def data(**words):
 
 def test_a_table_is_read_standardised_and_held_out_in_part():
     found = data(data="numbers.npz", held_out=0.25, seed=3)
-    assert found.words == "30 data and 10 held out, 2 inputs, a number"
+    assert found.words == "40 rows (10 held out), 2 inputs, target `labels`: a number"
     inputs, targets = np.asarray(found.risk.inputs), np.asarray(found.risk.targets)[:, 0]
     np.testing.assert_allclose(inputs.mean(0), 0, atol=1e-14)
     np.testing.assert_allclose([inputs.std(0)[0], targets.std()], 1)
@@ -53,7 +53,7 @@ def test_a_table_is_read_standardised_and_held_out_in_part():
 def test_words_are_classes_and_the_loss_follows_from_them():
     found = data(data="kinds.csv", target="kind")
     assert isinstance(found.risk.criterion, training.CrossEntropy)
-    assert found.words.endswith("2 inputs, 2 classes")
+    assert found.words.endswith("2 inputs, target `kind`: 2 classes")
     signs = data(data="kinds.csv", target="kind", loss="logistic", held_out=0.0)
     assert sorted(np.unique(np.asarray(signs.risk.targets))) == [-1.0, 1.0]
     assert float(np.mean(np.asarray(signs.risk.targets) < 0)) == pytest.approx(np.mean(Y > 0))  # cats come first
@@ -61,7 +61,7 @@ def test_words_are_classes_and_the_loss_follows_from_them():
 
 def test_digits_come_by_name():
     found = data(data="digits")
-    assert found.words == "1438 data and 359 held out, 64 inputs, 10 classes"
+    assert found.words == "1797 rows (359 held out), 64 inputs, target: 10 classes"
     assert found.risk.baselines().uniform == pytest.approx(np.log(10))
 
 
@@ -72,7 +72,7 @@ def test_images_of_the_format_of_mnist_are_read_with_their_labels(ending):
         raw = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes() + array.astype(np.uint8).tobytes()
         Path(f"t10k-{name}-ubyte{ending}").write_bytes(gzip.compress(raw) if ending else raw)
     found = data(data=f"t10k-images-idx3-ubyte{ending}", held_out=0.0, standardise=False, activation="gelu")
-    assert found.words == "12 data, 6 inputs, 3 classes"
+    assert found.words == "12 rows, 6 inputs, target: 3 classes"
     order = np.random.default_rng(0).permutation(12)
     np.testing.assert_allclose(found.risk.inputs, pixels.reshape(12, 6)[order] / 255)
     assert np.argmax(np.asarray(found.risk.targets), 1).tolist() == kinds[order].tolist()
@@ -90,7 +90,7 @@ def test_neurons_are_trained_certified_and_drawn(capsys):
     printed = " ".join(capsys.readouterr().out.split())
     for word in (
         "variance explained",
-        "32 data and 8 held out",
+        "40 rows (8 held out)",
         "by the best constant",
         "mean-field limit",
         "by 8 neurons",
@@ -139,13 +139,16 @@ def test_a_budget_is_measured_drawn_and_stored(capsys):
 
 SENTENCES = {
     "no column 'z'": (["--data", "kinds.csv", "--target", "z"], "`target` 'z' is no column"),
-    "a word among inputs": (["--data", "kinds.csv"], "column 'kind' of 'kinds.csv' has 'dog', which is no number"),
+    "a word among inputs": (
+        ["--data", "kinds.csv"],
+        "column 'kind' of 'kinds.csv' has 'dog' in line 2, which is no number",
+    ),
     "words as numbers": (["--data", "kinds.csv", "--target", "kind", "--loss", "square"], "has words such as 'dog'"),
     "numbers as classes": (["--data", "numbers.npz", "--loss", "cross-entropy"], "`--loss square` for numbers"),
     "no file": (["--data", "digitz"], "there is no file 'digitz'"),
     "another file": (["--data", "a.txt"], "a file that ends in .csv, .npz"),
     "gaps": (["--data", "gaps.csv"], "not finite in row 2"),
-    "rows": (["--data", "rows.csv"], "row 2 of 'rows.csv' has 1 columns, not 2"),
+    "rows": (["--data", "rows.csv"], "line 2 of 'rows.csv' has 1 columns, not 2"),
     "arrays": (["--data", "arrays.npz"], "has no array 'labels', only inputs"),
     "activation": (["--activation", "rel"], "did you mean 'relu'?"),
     "target of digits": (["--target", "a"], "`target` is for files"),

@@ -6,7 +6,6 @@ layer, and the run stops, resumes and is compared like any other. Tokens are not
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from measureflow import models
+from measureflow import files, models
 from measureflow.commands.inspect import bounds as bounds  # declares quantities
 from measureflow.commands.inspect.settings import LAYERS, WINDOWS, Inspecting
 from measureflow.fields import Packed, SideBySide
@@ -26,6 +25,7 @@ from measureflow.models.null_models import with_random_weights
 from measureflow.models.quantities import QUANTITIES, InspectedLayer, Inspection, Quantity
 from measureflow.models.windows import Windows, image_windows, text_windows
 from measureflow.runs.job import ExtraArrays, Job, Progress
+from measureflow.words.memory import ask
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.vocabulary import MEASURES
@@ -102,8 +102,10 @@ def job_of(config: Inspecting) -> InspectionJob:
         windows = _windows(config, model)
     except (ModelError, ValueError) as error:
         raise InputError(str(error)) from None
-    null = with_random_weights(model, jax.random.key(config.seed))
     _, W, n, _ = windows.starts.shape
+    # Four clouds in about ten arrays, and the scores of one window in all heads; in float32.
+    ask(4 * (40.0 * W * n * model.dim + 6.0 * model.heads * n**2), "This", "make `length` or `windows` smaller")
+    null = with_random_weights(model, jax.random.key(config.seed))
     inspection = Inspection(model, null, W, n, _chosen(config, model), config.beta, config.tolerance, config.seed)
     return InspectionJob(
         flow=_flow(inspection, windows),
@@ -143,11 +145,7 @@ def _windows(config: Inspecting, model: Model) -> Windows:
     if config.images is not None:
         return image_windows(model, place, config.pictures(), config.windows, WINDOWS, rng)
     assert config.text is not None
-    try:
-        text = Path(config.text).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`text`: {config.text!r} cannot be read as text: {error}.") from None
-    return text_windows(model, place, text, config.windows, config.length, WINDOWS, rng)
+    return text_windows(model, place, files.text(config.text), config.windows, config.length, WINDOWS, rng)
 
 
 def _chosen(config: Inspecting, model: Model) -> tuple[int, ...]:

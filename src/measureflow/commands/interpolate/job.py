@@ -20,6 +20,7 @@ from measureflow.runs.session import in_float64
 from measureflow.spaces import Sphere
 from measureflow.transport import wasserstein
 from measureflow.words import memory
+from measureflow.words.files import numbers_in
 from measureflow.words.series import Series
 from measureflow.words.settings import InputError
 from measureflow.words.vocabulary import MEASURES
@@ -124,12 +125,8 @@ def _drawn(config: Interpolating) -> tuple[list[Particles], list[Particles]]:
 
 def _read(file: str, project: bool) -> list[np.ndarray]:
     """The arrays of a file, one for each measure; points are measures of one token."""
-    try:
-        held = np.load(file, allow_pickle=False)
-        arrays = [held[name] for name in held.files] if isinstance(held, np.lib.npyio.NpzFile) else list(held)
-        found = [np.atleast_2d(np.asarray(array, float)) for array in arrays]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"`files`: {file!r} does not hold arrays of numbers: {error}.") from None
+    held = numbers_in(file, "files")
+    found = [np.atleast_2d(array) for array in (held.values() if isinstance(held, dict) else np.atleast_1d(held))]
     if not found or len({array.shape[1:] for array in found}) != 1 or found[0].ndim != 2:
         shapes = ", ".join(str(array.shape) for array in found[:4]) or "none"
         raise InputError(f"`files`: {file!r} must hold tokens (n, d) for each measure, of one d; got {shapes}.")

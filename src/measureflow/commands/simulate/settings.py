@@ -144,7 +144,9 @@ class Simulation(Settings):
         word = v.MEASURES.choose(self)
         turns = 1 + 10 * self.time / self.period if self.schedule != "constant" else 1
         weights = 10.0 * self.dim**2 * self.heads * turns if self.has("drawn") or self.space == "euclidean" else 0.0
-        return word.numbers(self) + weights + 4.0 * self.mlp * self.dim + 10.0 * self.frame_count
+        return (
+            word.numbers(self) + weights + 4.0 * self.mlp * self.dim + 10.0 * max(self.frame_count, self.frames_per_leg)
+        )
 
     def sizes(self) -> tuple[str, ...]:
         """The options of the measure, and those of its weights."""
@@ -152,10 +154,12 @@ class Simulation(Settings):
             "heads": self.heads > 1,
             "mlp": self.mlp > 0,
             "frames": self.frames > 10**6,
+            "frames_per_leg": self.frames_per_leg > 10**6,
             "layers": self.layers > 10**6,
         }
         other["time"] = self.schedule != "constant"
-        return (*v.MEASURES.choose(self).sizes, *(name for name, counts in other.items() if counts))
+        own = v.MEASURES.choose(self).sizes
+        return (*own, *(name for name, counts in other.items() if counts and name not in own))
 
     def to_toml(self) -> str:
         """The configuration as a TOML text that `--config` reads; where to write is not part of it."""

@@ -24,6 +24,8 @@ from measureflow.networks import (
 )
 from measureflow.networks.graphs import FLOOR
 from measureflow.runs.session import in_float64
+from measureflow.words.files import numbers_in
+from measureflow.words.memory import ask
 from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 
@@ -65,6 +67,7 @@ def graph_of(name: str, *, walk: bool = False) -> Graph:
 
 def weights_of(kind: str, features: int, sigma: float | None, matrix: str | None, seed: int) -> AbstractWeights:
     """The law of the weights that words describe."""
+    ask(80.0 * features**2, "This", "make `features` smaller")
     rng, usual = np.random.default_rng(seed), 1 / np.sqrt(features)
     match kind:
         case "gaussian":
@@ -75,11 +78,11 @@ def weights_of(kind: str, features: int, sigma: float | None, matrix: str | None
             return BoundedWeights(features, sigma or 1.0)
     if matrix is None:
         return FixedWeights((sigma or usual) * rng.normal(size=(features, features)))
+    held = numbers_in(matrix, "matrix")
     try:
-        W = np.load(matrix) if matrix.endswith(".npy") else np.loadtxt(matrix, delimiter=",", ndmin=2)
-        return FixedWeights(W)
-    except (OSError, ValueError) as error:
-        raise InputError(f"`matrix` {matrix!r}: {str(error).rstrip('.')}.") from None
+        return FixedWeights(next(iter(held.values())) if isinstance(held, dict) and len(held) == 1 else held)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`matrix`: {matrix!r}: {str(error).rstrip('.')}.") from None
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ def smoothing(
     relu: bool = False,
 ) -> Smoothing:
     """Compute rates and runs; of a large graph there are fewer runs than were asked for."""
+    each = 20.0 * (graph.n + len(graph.entries)) * weights.dim + 6.0 * seeds * layers
+    ask(8 * each, "This", "make `layers`, `seeds` or `features` smaller, or take a smaller graph")
     spectrum = graph.spectrum()
     laws = smoothing_rate(spectrum, weights), smoothing_rate(spectrum, weights, alpha)
     keys = jax.random.split(jax.random.key(seed), seeds)

@@ -68,8 +68,6 @@ class TrainingJob(Job):
     """Training: it stops when particles become too stiff for the step, and ends with gap, spectra and, if asked, the limit."""
 
     problem: Problem
-    learned: str
-    """What the data are, in words."""
 
     @property
     def config(self) -> Training:
@@ -90,9 +88,7 @@ class TrainingJob(Job):
     def finish(self, state: Progress) -> ExtraArrays:
         """The particles up to gauge at both ends, the spectra at the end, and the risk of very many of them."""
         problem, final = self.problem, self.problem.particles(state.mu)
-        state.stats |= (
-            _bounds(problem, final) | worth(problem, final) | ({"learned": self.learned} if self.learned else {})
-        )
+        state.stats |= _bounds(problem, final) | worth(problem, final) | ({"learned": self.data} if self.data else {})
         state.stats |= _sample(problem.source, final, self.config.seed)
         ends = [
             jax.vmap(problem.risk.family.invariants)(mu.points) for mu in (problem.particles(self.flow.start), final)
@@ -134,7 +130,7 @@ def job_of(config: Training) -> TrainingJob:
         title=f"{config.count} {config.noun}{layers} on {config.data}: {config.optimiser}{step}, decay {config.decay:g}",
         frames_per_leg=config.frames_per_leg,
         command=f"train {config.noun}",
-        learned=data.words,
+        data=data.words,
         seed=config.seed,
         verify=OPTIMISERS.choose(config).solver is None,
     )

@@ -3,7 +3,7 @@
 Options that belong to words (the friction of momentum, a constant of a loss) come from the tables of `vocabulary`.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat, NonNegativeInt, PositiveInt, field_validator
 
@@ -149,11 +149,12 @@ class HeadTraining(Training):
         each = max(4 * self.dim * self.head_dim, self.dim**2 if self.family == "score" else 0) if text else 24
         windows = self.windows * self.length if text else 16
         many = max(self.heads, self.limit) * self.layers
-        return 100.0 * many * each + 60.0 * windows * (self.dim + 256) + 10.0 * self.frames
+        return (100.0 + 2 * self.frames_per_leg) * many * each + 60.0 * windows * (self.dim + 256) + 10.0 * self.frames
 
     def sizes(self) -> tuple[str, ...]:
         """Heads, and the sizes of a text."""
-        return ("heads", "limit") if self.file is None else ("heads", "limit", "dim", "head_dim", "windows", "length")
+        own = () if self.file is None else ("dim", "head_dim", "windows", "length")
+        return ("heads", "limit", "frames_per_leg", *own)
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
@@ -178,6 +179,9 @@ class NeuronTraining(Training):
     neurons: PositiveInt = Field(256, description="number of neurons")
     target: str | None = Field(
         None, description="column of the CSV that is predicted, the last unless given; array `labels` or `y` of an npz"
+    )
+    header: Literal["auto", "yes", "no"] = Field(
+        "auto", description="whether the first line of a CSV names its columns; found out where the table tells"
     )
     loss: str = Field("auto", description="what is lost by a wrong prediction")
     activation: str = Field("relu", description="what neurons do with a number")
@@ -210,13 +214,19 @@ class NeuronTraining(Training):
 
     def numbers(self) -> float:
         """Neurons in all stages of a step, with as many inputs as the digits have, activations of a block of data, and times."""
-        return 100.0 * max(self.neurons, self.limit) * 75 + 4.0 * 2**24 + 10.0 * self.frames
+        neurons = (100.0 + 2 * self.frames_per_leg) * max(self.neurons, self.limit) * 75
+        return neurons + 4.0 * 2**24 + 10.0 * self.frames
 
     def sizes(self) -> tuple[str, ...]:
         """Neurons, and the frames."""
-        return "neurons", "limit", "frames"
+        return "neurons", "limit", "frames", "frames_per_leg"
 
     def rules(self) -> list[tuple[bool, str]]:
         """What must not be, each with the sentence that says so."""
         foreign = self.target is not None and self.file is None
-        return [(foreign, f"`target` is for files; {self.data!r} has its own"), *super().rules()]
+        table = self.file is not None and self.file.endswith(".csv")
+        return [
+            (foreign, f"`target` is for files; {self.data!r} has its own"),
+            ("header" in self.model_fields_set and not table, "`header` is for `data` in CSV"),
+            *super().rules(),
+        ]

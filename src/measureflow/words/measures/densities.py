@@ -46,7 +46,7 @@ class AbstractRing(AbstractDensityWord):
     def numbers(self, config: "Settings") -> float:
         """Stages of a step and the frames of two legs."""
         count = max(config.modes or 0, config.cells or 0)
-        return 3.0 * count * (400 + 4 * min(config.frames_per_leg, config.frame_count))
+        return 3.0 * count * (400 + 4 * config.frames_per_leg)
 
     def rules(self, config: "Settings") -> Rules:
         """The circle has two coordinates."""
@@ -86,7 +86,7 @@ def values_in(config: "Settings") -> np.ndarray:
     from measureflow.words.files import numbers_in
     from measureflow.words.initial_laws import named
 
-    found = numbers_in(config.init)
+    found = numbers_in(config.init, "init")
     return np.ravel(named(config, "density")["density"] if isinstance(found, dict) else found)
 
 

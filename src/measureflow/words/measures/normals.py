@@ -27,10 +27,10 @@ class AbstractNormal(AbstractMeasureWord):
         ]
 
     def numbers(self, config: "Settings") -> float:
-        """Roots and their rates; for a quadratic potential all pairs of columns, and for a quadrature all its nodes."""
+        """Roots, their rates and frames; for a quadratic potential all pairs of columns, and for a quadrature all its nodes."""
         d = float(config.dim)
         nodes = min(4096.0, d**2) if config.closure or config.measure == "mixture" else 0.0
-        return 60 * d**2 + 4 * d**3 * config.has("reweighs") + 60 * d * nodes
+        return (60 + 4.0 * config.frames_per_leg) * d**2 + 4 * d**3 * config.has("reweighs") + 60 * d * nodes
 
     def series(self, look: Look) -> "tuple[Series, ...]":
         """The width of the law, and how many directions it has."""

@@ -51,8 +51,8 @@ class AbstractTokens(AbstractMeasureWord):
     overlay = "particles"
 
     def numbers(self, config: "Settings") -> float:
-        """Stages of a step, kernels and a picture: a hundred times the tokens, and the frames of two legs."""
-        return config.n * config.dim * (100.0 + 4 * min(config.frames_per_leg, config.frame_count))
+        """Stages of a step, kernels and a picture: a hundred times the tokens, and room for the frames of two legs."""
+        return config.n * config.dim * (100.0 + 4 * config.frames_per_leg)
 
     def arrays(self, mu: "AbstractCloud") -> Arrays:
         """The points."""
