@@ -39,6 +39,8 @@ PATIENCE = 60
 """Seconds that JAX has to connect processes which have met."""
 HEARTBEAT = 10
 """Seconds after which a process that is silent counts as dead."""
+FAREWELL = 30.0
+"""Seconds that processes have which were interrupted, to finish what there is and to draw it."""
 GRACE = 5.0
 """Seconds that processes have to end by themselves when another one has."""
 
@@ -166,7 +168,7 @@ def launch(argv: list[str], count: int) -> int:
             processes += (subprocess.Popen([*command, "--process-id", str(i)], env=share) for i in range(count))
             return _ended(processes)
     except KeyboardInterrupt:
-        limit = time.monotonic() + GRACE
+        limit = time.monotonic() + FAREWELL
         for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(limit - time.monotonic(), 0.1))
@@ -174,6 +176,7 @@ def launch(argv: list[str], count: int) -> int:
     finally:
         for process in processes:
             process.kill()
+            process.wait()
 
 
 @contextlib.contextmanager
