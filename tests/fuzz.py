@@ -233,12 +233,15 @@ def fuzz(seeds: Iterator[int] | range, real: range, folder: Path) -> int:
     """Judge the inputs of some seeds, and observe the runs of others; print what is found and how many there were."""
     os.chdir(folder)
     lines.desk(folder)
-    made(folder)
+    if len(seeds):
+        made(folder)
     found = 0
     with dry():
         for count, seed in enumerate(seeds):
             if count % 100 == 99:
                 jax.clear_caches()  # programs of a thousand inputs would not fit into memory
+            if count % 1000 == 999:
+                print(f"{count + 1} inputs, {found} findings so far", flush=True)
             words = lines.drawn(seed, folder)
             if wrong := judged(words, folder):
                 found += 1
