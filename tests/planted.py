@@ -138,7 +138,6 @@ PLANTED = [
         (
             "good-triple-gives-at-most-three-hyperplanes",
             "one-dimensional-attention-becomes-boolean",
-            "paranormal-value-gives-product-of-boundary-and-subspace",
             "rescaled-tokens-reach-polytope-boundary",
         ),
     ),
@@ -303,15 +302,20 @@ PLANTED = [
         "return jnp.maximum(steps, 0.0).sum()",
         (
             "circle-criterion-holds-from-minus-016",
-            "circle-criterion-root-at-minus-0192",
             "circle-synchronizes-in-the-proved-range",
         ),
+    ),
+    Mutant(
+        "theory/synchronization.py",
+        "4 * (1 + tau / (2 * jnp.pi)) - tau * rise",
+        "4 * (1 + tau / jnp.pi) - tau * rise",
+        ("circle-criterion-root-at-minus-0192",),
     ),
     Mutant(
         "theory/metastability.py",
         "start) * one / (one",
         "start) * other / (one",
-        ("two-cluster-merge-time-and-place",),
+        ("energy-staircase-in-log-time", "two-cluster-merge-time-and-place"),
     ),
     Mutant("theory/modes.py", "+ s * norm.pdf(middle / s)", "", ("kde-mode-count-table",)),
     Mutant(
@@ -486,7 +490,7 @@ PLANTED = [
         "studies/metastability/angles.py",
         "jnp.exp(-2 * self.beta * jnp.sin(away / 2) ** 2)",
         "jnp.exp(-self.beta * jnp.sin(away / 2) ** 2)",
-        ("energy-staircase-in-log-time", "saddle-to-saddle-closest-pair-moves-first"),
+        ("saddle-to-saddle-closest-pair-moves-first",),
     ),
     Mutant(
         "studies/heads/draws.py",
@@ -507,6 +511,12 @@ PLANTED = [
         ("gm-layer-on-digits-within-two-points-of-equal-parameters",),
     ),
     # Settings of single studies, those of one theme planted at once.
+    Mutant(
+        "studies/clusters/paranormal_value_gives_product_of_boundary_and_subspace.py",
+        "(BASIS.T @ FORM @ BASIS)[:2, :2]",
+        "(BASIS @ FORM @ BASIS.T)[:2, :2]",
+        ("paranormal-value-gives-product-of-boundary-and-subspace",),
+    ),
     Mutant(
         "studies/networks/lazy_and_mean_field_scalings_part.py",
         "np.concatenate([np.sqrt(setting.counts), ",
