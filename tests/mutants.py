@@ -1,33 +1,34 @@
-"""Planted bugs: one line of the physics is changed at a time, and what must notice is run. `make mutants`; not part of CI.
+"""Planted bugs: a line of the physics is changed, and what must notice is run. `make mutants`; not part of CI.
 
-Each mutant is a file, what is replaced, by what, and the test or study that must turn red. A mutant that nothing notices is
-printed, and the exit code is 1. `python tests/mutants.py WORD...` tries those whose file or check holds a word.
+Each mutant is a file, what is replaced, by what, and the test that must turn red; those that studies must see are in
+`tests/planted.py`. A mutant that escapes somebody who must see it is printed, and the exit code is 1. `python tests/mutants.py
+WORD...` tries the mutants whose file holds a word, and of the others those whose test or study does, by these alone.
+
+A bug is planted in a copy of the package. All studies that must see it run in one process, one after the other, so that imports
+and compiled programs are shared; a study that takes too long ends the process, and the rest goes on in another. Bugs in settings
+of single studies are planted together, theme by theme.
 """
 
+import faulthandler
+import itertools
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+
+from planted import PLANTED, Mutant
 
 ROOT = Path(__file__).parent.parent
 MOST_SECONDS = 600
+"""For one test or one study."""
+WORKERS = 2
+"""Processes at once."""
 
-
-class Mutant(NamedTuple):
-    """A line to change, and who must see it: a study by its id, or a test by its address."""
-
-    file: str
-    old: str
-    new: str
-    seen_by: str
-
-
-SOFTMAX = "return mu.attend(xs @ self.interaction.T).mean @ self.value.T"
-HARDMAX = "return mu.farthest(xs @ self.interaction.T, self.tie) @ self.value.T"
-GROWN = "return (mu.attend(xs @ (growth.T @ A @ growth).T).mean - xs) @ V.T"
 EXPERTS = "tests/networks/test_experts.py"
 LOOKS = "tests/models/test_token_geometry.py"
 HEADS = "tests/models/test_head_matrices.py"
@@ -86,12 +87,6 @@ MUTANTS = [
     Mutant("sums/pallas/heads.py", "of_key[j] * (1 / LOG2E)", "of_key[j]", CROWD),
     Mutant("sums/pallas/heads.py", "% parts * rows", "% parts", CROWD),
     # Three that once escaped every study and test.
-    Mutant(
-        "training/certificates.py",
-        "gap = float(mu.weights @ on_support",
-        "gap = float(on_support.mean()",
-        "minimiser-support-condition-and-duality-gap",
-    ),
     Mutant("theory/gaussian.py", "return V @ A + A.T @ V.T", "return V @ A + A.T @ V", "tests/theory/test_gaussian.py"),
     Mutant("fields/rescaled.py", "(growth.T @ A @ growth)", "(growth @ A @ growth)", "tests/fields/test_attention.py"),
     # Averages over Gaussians, and what errors are made of.
@@ -133,72 +128,8 @@ MUTANTS = [
     Mutant("plotting/sweeps.py", "np.maximum(count - 1, 1)", "np.maximum(count, 1)", "tests/plotting/test_sweeps.py"),
     Mutant("sweeps/overlays.py", 'settings["n"], betas', '2 * settings["n"], betas', "tests/sweeps/test_overlays.py"),
     # Attention.
-    Mutant(
-        "fields/attention.py", HARDMAX, HARDMAX.replace("n.T,", "n,"), "negative-key-query-contracts-hardmax-to-zero"
-    ),
-    Mutant(
-        "fields/attention.py", HARDMAX, HARDMAX.replace("xs", "-xs"), "negative-key-query-contracts-hardmax-to-zero"
-    ),
-    Mutant("fields/attention.py", SOFTMAX, SOFTMAX.replace("mu.a", "-mu.a"), "negative-value-matrix-contracts-to-zero"),
-    Mutant("fields/attention.py", SOFTMAX, SOFTMAX.replace("xs", "xs / 2"), "negative-value-matrix-contracts-to-zero"),
-    Mutant(
-        "fields/attention.py",
-        SOFTMAX,
-        SOFTMAX.replace("interaction.T", "interaction"),
-        "attention-slope-bounded-by-value-key-radius",
-    ),
-    Mutant(
-        "fields/attention.py",
-        SOFTMAX,
-        SOFTMAX.replace("value.T", "value"),
-        "attention-slope-bounded-by-value-key-radius",
-    ),
-    Mutant(
-        "fields/attention.py",
-        "return jnp.exp(seen.log_mass)[:, None] * seen.mean @",
-        "return seen.mean @",
-        "layernorm-unnormalised-is-flow-on-the-sphere",
-    ),
-    Mutant(
-        "fields/attention.py",
-        "seen.attend(2 * xs @ self.query.T",
-        "seen.attend(xs @ self.query.T",
-        "attention-slope-bounded-by-value-key-radius",
-    ),
-    Mutant(
-        "measures/cloud.py",
-        "self.engine.attend(covectors, self.points, self.log_weights)",
-        "self.engine.attend(covectors, self.points, 0 * self.log_weights)",
-        "negative-value-matrix-contracts-to-zero",
-    ),
-    Mutant("fields/sinkhorn.py", "attend(y @ A)", "attend(y @ A.T)", "attention-slope-bounded-by-value-key-radius"),
-    Mutant("fields/rescaled.py", GROWN, GROWN.replace(").T)", "))"), "good-triple-gives-at-most-three-hyperplanes"),
-    Mutant("fields/rescaled.py", GROWN, GROWN.replace("(xs", "(-xs"), "good-triple-gives-at-most-three-hyperplanes"),
-    Mutant("fields/heads.py", "@ self.W.T", "@ self.W", "gaussian-closure-survives-affine-feed-forward"),
     # Energies and spaces.
-    Mutant(
-        "energies/base.py",
-        "return -jax.grad(lambda points",
-        "return jax.grad(lambda points",
-        "negative-translation-direction-is-unstable",
-    ),
-    Mutant(
-        "spaces/sphere.py", "return v - _inner(x, v) * x", "return v", "layernorm-unnormalised-is-flow-on-the-sphere"
-    ),
     # Training.
-    Mutant(
-        "training/certificates.py",
-        "jnp.sum(descent(energy, mu) ** 2, -1))",
-        "jnp.sum(descent(energy, mu) ** 2, -1) / 2)",
-        "risk-dissipation-identity",
-    ),
-    Mutant("training/dynamics.py", "FACTOR = 2.0", "FACTOR = 1.0", "orbit-converges-to-the-stationary-set"),
-    Mutant(
-        "training/risk.py",
-        "shares[chosen] * (len(inputs) / size)",
-        "shares[chosen]",
-        "mean-field-gradient-is-n-times-head-gradient",
-    ),
     Mutant("training/losses.py", "return 2 * (z - y)", "return z - y", "tests/training/test_losses.py"),
     Mutant("training/losses.py", "(v - jnp.sum(p * v, -1, keepdims=True))", "v", "tests/training/test_losses.py"),
     Mutant(
@@ -310,8 +241,6 @@ MUTANTS = [
     Mutant("theory/experts.py", "math.comb(n - 1, i)", "math.comb(n - 2, i)", "tests/theory/test_experts.py"),
     Mutant("theory/experts.py", "jnp.log2(m / k)", "jnp.log2(m)", "tests/theory/test_experts.py"),
     Mutant("theory/experts.py", "return 2 * active", "return 2 * active - 1", "tests/theory/test_experts.py"),
-    Mutant("theory/experts.py", "* distance**2 / 2", "* distance**2", "moe-coarse-student-error-floor"),
-    Mutant("energies/base.py", "return -mean, -root", "return -mean, root", "gm-descent-on-square-root-is-bures-flow"),
     # Features of one's own, and training of neurons with samples and with noise.
     Mutant("training/features.py", "total + paired(*block)", "paired(*block)", "tests/training/test_features.py"),
     Mutant(
@@ -320,36 +249,9 @@ MUTANTS = [
         "one = lambda x: jnp.full_like(mu.weights, 1 / len(mu.points)) @",
         "tests/training/test_features.py",
     ),
-    Mutant(
-        "training/dynamics.py",
-        "FACTOR = 2.0",
-        "FACTOR = 1.0",
-        "neurons-follow-the-radial-equation-of-isotropic-gaussians",
-    ),
-    Mutant("training/dynamics.py", "Langevin(FACTOR * ", "Langevin(", "noisy-neurons-reach-one-law"),
-    Mutant("training/free_energies.py", "score = inverse_temperature * ", "score = ", "noisy-neurons-reach-one-law"),
-    Mutant("theory/bounds.py", "return 2 * slope", "return 3 * slope", "attention-slope-bounded-by-value-key-radius"),
-    Mutant(
-        "transport/distances.py",
-        "** (1 / p)",
-        "",
-        "empirical-rate-sees-pieces-and-intrinsic-dimension",
-    ),
     # Events, rest points, rates and plateaus.
     Mutant("flows/leg.py", "return events.with_(time,", "return events.with_(state.t,", "tests/flows/test_events.py"),
-    Mutant(
-        "flows/depth.py",
-        "number + step * rate",
-        "number + 1.01 * step * rate",
-        "residual-depth-has-no-gaussian-blow-up",
-    ),
     Mutant("diagnostics/rest.py", "bases, v) / scale)", "bases, v) * scale)", "tests/diagnostics/test_rest.py"),
-    Mutant(
-        "diagnostics/rest.py",
-        "jax.vmap(mu.space.project)(points))",
-        "points)",
-        "polygons-and-simplices-are-strict-saddles",
-    ),
     Mutant(
         "diagnostics/fitting.py", "off = 2 * line.error + line.bend", "off = 0.0", "tests/diagnostics/test_fitting.py"
     ),
@@ -371,28 +273,13 @@ MUTANTS = [
     ),
     Mutant("flows/stepping.py", "weights[0] * k[0]", "weights[0] * k[0] / 2", "tests/flows/test_flow.py"),
     # Closed forms of long times.
-    Mutant(
-        "theory/metastability.py", "start) * one / (one", "start) * other / (one", "two-cluster-merge-time-and-place"
-    ),
-    Mutant("theory/metastability.py", "(beta * kappa *", "(2 * beta * kappa *", "two-cluster-merge-time-and-place"),
     Mutant("theory/synchronization.py", "waves @ slopes / q", "waves @ slopes", "tests/theory/test_synchronization.py"),
-    Mutant(
-        "theory/rates.py", "(dim - 1) / 2 * antipode", "dim / 2 * antipode", "mean-field-rate-is-set-by-the-antipode"
-    ),
-    Mutant("theory/modes.py", "+ s * norm.pdf(middle / s)", "", "kde-mode-count-table"),
     Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),
     Mutant("theory/retrieval.py", "-2 * jnp.expm1(-slope)", "-jnp.expm1(-slope)", "tests/theory/test_retrieval.py"),
     # Graph networks.
     Mutant("fields/graphs.py", "degrees[rows] if walk", "degrees[columns] if walk", "tests/fields/test_graphs.py"),
     Mutant("fields/graphs.py", "sums((m * r)[:, None] * x)", "sums(r[:, None] * x)", "tests/fields/test_graphs.py"),
     Mutant("fields/graphs.py", "apply(q) - beta * before", "apply(q)", "tests/fields/test_graphs.py"),
-    Mutant(
-        "networks/weights.py",
-        "s[:, None] * w).max(-1)",
-        "s[:, None] * w).min(-1)",
-        "gnn-residual-rate-with-fixed-weights",
-    ),
-    Mutant("networks/weights.py", "psi(k / 2 + p)", "psi(k / 2 + p + 1)", "gnn-residual-rate-with-gaussian-weights"),
     Mutant("networks/weights.py", "s**2 * (k - 4)", "s**2 * (k + 4)", "tests/networks/test_graphs.py"),
     Mutant("networks/weights.py", "scale / np.sqrt(2), 2 * k)", "scale, 2 * k)", "tests/networks/test_graphs.py"),
     Mutant(
@@ -407,18 +294,9 @@ MUTANTS = [
         "np.maximum(1 + reach, 0.0)",
         "tests/networks/test_graphs.py",
     ),
-    Mutant(
-        "networks/graphs.py",
-        "exp(min(0.0, growths",
-        "exp(max(-9.0, growths",
-        "gnn-negative-weights-prevent-oversmoothing",
-    ),
     Mutant("networks/graphs.py", "np.abs(rest).max()", "rest.max()", "tests/networks/test_graphs.py"),
-    Mutant("networks/graphs.py", "v - graph.project(v), b)", "v, b)", "gnn-rate-without-residual-is-eigenvalue-ratio"),
     Mutant("networks/graphs.py", "b - jnp.logaddexp(2 * a, 2 * b) / 2", "b - a", "tests/networks/test_graphs.py"),
-    Mutant("theory/context.py", "c ** (-m / 2)", "c ** (-m)", "uniform-keys-are-critical-at-a-power-of-their-number"),
     # Measures to measures.
-    Mutant("fields/heads.py", "centre[None], -jnp.cos(", "centre[None], jnp.cos(", "gate-acts-only-inside-its-ball"),
     Mutant(
         "fields/heads.py",
         "logs = logs - jax.nn.logsumexp(logs)",
@@ -530,46 +408,119 @@ MUTANTS = [
 ]
 
 
-def seen(mutant: Mutant) -> bool:
-    """Whether what must notice a mutant does."""
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "src", Path(folder, "src"))
-        file = Path(folder, "src", "measureflow", mutant.file)
+def groups(mutants: list[Mutant]) -> Iterator[list[Mutant]]:
+    """Mutants that are planted at once: those in settings of studies by theme, all others alone."""
+    alone = itertools.count()
+    kinds = [Path(one.file).parent.name if setting(one) else next(alone) for one in mutants]
+    return ([one for one, kind in zip(mutants, kinds, strict=True) if kind == which] for which in dict.fromkeys(kinds))
+
+
+def setting(mutant: Mutant) -> bool:
+    """Whether a mutant is in the file of the one study that must see it."""
+    return [Path(mutant.file).stem.replace("_", "-")] == list(mutant.seers)
+
+
+def plant(mutants: list[Mutant], package: Path) -> None:
+    """Change the lines of mutants in a copy of the package."""
+    for mutant in mutants:
+        file = package / mutant.file
         text = file.read_text()
         if mutant.old not in text or mutant.old == mutant.new:
             raise SystemExit(f"{mutant.file} has no {mutant.old!r} to change: the list of mutants is out of date.")
         file.write_text(text.replace(mutant.old, mutant.new))
-        test = mutant.seen_by.startswith("tests/")
-        study = f"import sys; from measureflow.cli import main; sys.exit(main(['study', 'run', {mutant.seen_by!r}]))"
-        command = (
-            ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(ROOT / mutant.seen_by)]
-            if test
-            else ["-c", study]
+
+
+def tried(mutants: list[Mutant]) -> dict[str, tuple[bool, str]]:
+    """Whether each test and study that must see mutants does, with what it says."""
+    names = [name for one in mutants for name in one.seers]
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "src", "measureflow")
+        shutil.copytree(ROOT / "src" / "measureflow", package)
+        plant(mutants, package)
+        tests = {name: tested(folder, name) for name in names if is_test(name)}
+        return tests | judged(folder, [name for name in names if not is_test(name)])
+
+
+def is_test(name: str) -> bool:
+    """Whether a name is the address of a test, not the id of a study."""
+    return name.startswith("tests/")
+
+
+def ran(folder: str, *command: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Python with the package of a folder, and with the compiled programs that the tests share."""
+    programs = {"JAX_COMPILATION_CACHE_DIR": str(ROOT / ".pytest_cache/programs"), "OPENBLAS_NUM_THREADS": "1"}
+    stored = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+    environment = programs | stored | os.environ | {"PYTHONPATH": str(Path(folder, "src")), "JAX_PLATFORMS": "cpu"}
+    words = [sys.executable, *command]
+    return subprocess.run(
+        words, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
+    )
+
+
+def tested(folder: str, address: str) -> tuple[bool, str]:
+    """Whether a test fails in time, and the last line of what it prints."""
+    words = "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(ROOT / address)
+    try:
+        done = ran(folder, *words, seconds=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False, f"{address}: no result within {MOST_SECONDS} s"
+    return done.returncode == 1, f"{address}: {_last(done.stdout)}"
+
+
+def judged(folder: str, names: list[str]) -> dict[str, tuple[bool, str]]:
+    """Whether the verdict of each study is decided and not as expected, and the verdict."""
+    found: dict[str, tuple[bool, str]] = {}
+    while waiting := [name for name in names if name not in found]:
+        done = ran(folder, __file__, "--verdicts", *waiting)
+        for name, red, verdict in map(json.loads, filter(lambda line: line.startswith("["), done.stdout.splitlines())):
+            found[name] = red, verdict
+        if silent := [name for name in waiting if name not in found]:
+            found[silent[0]] = False, f"{silent[0]}: no verdict, {_last(done.stderr)}"
+    return found
+
+
+def _last(text: str) -> str:
+    return ["", *text.strip().splitlines()][-1]
+
+
+def verdicts(names: list[str]) -> None:
+    """Run studies one after the other and print a line for each; a study that takes too long ends the process."""
+    from measureflow import studies
+
+    for name in names:
+        faulthandler.dump_traceback_later(MOST_SECONDS, exit=True)
+        verdict = studies.run(name)
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps([name, bool(verdict.checks) and not verdict.as_expected, str(verdict)]), flush=True)  # noqa: T201
+
+
+def selected(words: list[str]) -> list[Mutant]:
+    """The mutants whose file holds one of some words, and others as far as those who must see them do; all without words."""
+
+    def known(mutant: Mutant) -> tuple[str, ...]:
+        return tuple(
+            name for name in mutant.seers if not words or any(word in mutant.file or word in name for word in words)
         )
-        environment = os.environ | {"PYTHONPATH": str(Path(folder, "src")), "JAX_PLATFORMS": "cpu"}
-        done = subprocess.run(
-            [sys.executable, *command],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
-    return done.returncode in (1, 70)  # 70 is the exit code of an error in a study
+
+    return [one._replace(seen_by=known(one)) for one in (*MUTANTS, *PLANTED) if known(one)]
 
 
 def main(words: list[str]) -> int:
     """Try the mutants and say which escaped."""
-    chosen = [one for one in MUTANTS if not words or any(word in one.file or word in one.seen_by for word in words)]
-    escaped = []
-    for k, mutant in enumerate(chosen, 1):
-        found = seen(mutant)
-        word = "seen" if found else "ESCAPED"
-        print(f"{k:3d} of {len(chosen)}  {word}  {mutant.file}: {mutant.new!r} by {mutant.seen_by}", flush=True)  # noqa: T201
-        escaped += [] if found else [mutant]
-    print(f"{len(chosen) - len(escaped)} of {len(chosen)} planted bugs were seen.")  # noqa: T201
-    return 1 if escaped else 0
+    parts, reds = list(groups(selected(words))), []
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for group, found in zip(parts, pool.map(tried, parts), strict=True):
+            for mutant in group:
+                print(f"{mutant.file}: {mutant.new!r}")  # noqa: T201
+                for red, said in map(found.get, mutant.seers):
+                    print(f"  {'seen   ' if red else 'ESCAPED'}  {said}", flush=True)  # noqa: T201
+            reds += [red for red, _ in found.values()]
+    print(f"{reds.count(True)} times a planted bug was seen, {reds.count(False)} times it escaped.")  # noqa: T201
+    return 0 if all(reds) else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    if sys.argv[1:2] == ["--verdicts"]:
+        verdicts(sys.argv[2:])
+    else:
+        raise SystemExit(main(sys.argv[1:]))

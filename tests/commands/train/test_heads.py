@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
-from rich.console import Console
 
 import measureflow as mf
 from measureflow import training
 from measureflow.cli import main
 from measureflow.cli.compare import _table
+from measureflow.cli.printing import Printer
 from measureflow.cli.showing import print_report
 from measureflow.commands.train.certificate import reopen
 from measureflow.wording import Report
@@ -161,10 +161,10 @@ def test_heads_at_rest_are_classified_with_their_rate(capsys):
 
 def test_brackets_that_heads_write_are_no_markup(capsys):
     wrote = ("continuation", "a [/k] [bold]", "[/]")
-    print_report(Console(), Report((wrote[:2],)))
+    print_report(Printer(), Report((wrote[:2],)))
     assert "a [/k] [bold]" in capsys.readouterr().out
     found = SimpleNamespace(runs=(1, 2), names=("one", "two"), settings=[], results=[wrote], distances=())
-    Console().print(_table(found))
+    Printer().print(_table(found))
     assert "a [/k] [bold]" in capsys.readouterr().out
 
 
