@@ -365,6 +365,15 @@ MUTANTS = [
         "theory/rates.py", "(dim - 1) / 2 * antipode", "dim / 2 * antipode", "mean-field-rate-is-set-by-the-antipode"
     ),
     Mutant("theory/modes.py", "+ s * norm.pdf(middle / s)", "", "kde-mode-count-table"),
+    Mutant(
+        "theory/metastability.py",
+        "return e * jnp.sin(angle) * sum(",
+        "return e * sum(",
+        "clusters-persist-exponentially-long",
+    ),
+    Mutant(
+        "theory/modes.py", "DENSE = (3 / 2) ** 0.5", "DENSE = (4 / 3) ** 0.5", "kde-modes-scale-like-root-beta-log-beta"
+    ),
     Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),
     Mutant("theory/retrieval.py", "-2 * jnp.expm1(-slope)", "-jnp.expm1(-slope)", "tests/theory/test_retrieval.py"),
     # Graph networks.
