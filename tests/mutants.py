@@ -328,6 +328,12 @@ MUTANTS = [
         "number + 1.01 * step * rate",
         "residual-depth-has-no-gaussian-blow-up",
     ),
+    Mutant(
+        "flows/depth.py",
+        "_moved(mu, step, _velocity(at_layer(field, first + k), times[k], mu)).settle()",
+        "_moved(mu, 1.02 * step, _velocity(at_layer(field, first + k), times[k], mu)).settle()",
+        "published-steps-make-five-tokens-meet-a-tenth-late",
+    ),
     Mutant("diagnostics/rest.py", "bases, v) / scale)", "bases, v) * scale)", "tests/diagnostics/test_rest.py"),
     Mutant(
         "diagnostics/rest.py",

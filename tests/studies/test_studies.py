@@ -287,7 +287,7 @@ DRAWN = {
     "poisson-kernel-solution-on-the-circle": dict(axes=4, found=1, law=1),
     "polygons-and-simplices-are-strict-saddles": dict(axes=1, found=2),
     "pre-norm-slows-clustering-to-a-power": dict(axes=2, found=2, law=2),
-    "published-steps-make-five-tokens-meet-a-tenth-late": dict(axes=1, found=3),
+    "published-steps-make-five-tokens-meet-a-tenth-late": dict(axes=2, found=5, law=2),
     "rank-histogram-spread-as-published": dict(axes=3, bar=30),
     "relu-teachers-are-learned-by-wider-students": dict(axes=2, found=6),
     "renyi-and-strong-centre-counts": dict(axes=1, found=4, law=3),
