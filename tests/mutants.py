@@ -129,6 +129,12 @@ MUTANTS = [
     Mutant(
         "fields/attention.py",
         SOFTMAX,
+        SOFTMAX.replace("xs", "xs / 2"),
+        "modes-of-the-start-foretell-metastable-clusters",
+    ),
+    Mutant(
+        "fields/attention.py",
+        SOFTMAX,
         SOFTMAX.replace("interaction.T", "interaction"),
         "attention-slope-bounded-by-value-key-radius",
     ),

@@ -266,7 +266,7 @@ DRAWN = {
     "mean-field-lipschitz-exponent-is-two-for-w1": dict(axes=1, found=2, law=1),
     "mean-field-lipschitz-exponent-one-as-published": dict(axes=1, found=2),
     "mean-field-rate-is-set-by-the-antipode": dict(axes=2, found=8, law=8),
-    "modes-of-the-start-foretell-metastable-clusters": dict(axes=2, found=7, law=1),
+    "modes-of-the-start-foretell-metastable-clusters": dict(axes=2, found=5, law=5),
     "moe-coarse-student-error-floor": dict(axes=2, found=2, law=2),
     "moe-router-dimension-limits-subsets": dict(axes=1, found=2, law=1),
     "moe-splitting-experts-multiplies-bits": dict(axes=2, found=5, law=1),
