@@ -166,6 +166,12 @@ MUTANTS = [
     Mutant("fields/rescaled.py", GROWN, GROWN.replace(").T)", "))"), "good-triple-gives-at-most-three-hyperplanes"),
     Mutant("fields/rescaled.py", GROWN, GROWN.replace("(xs", "(-xs"), "good-triple-gives-at-most-three-hyperplanes"),
     Mutant("fields/heads.py", "@ self.W.T", "@ self.W", "gaussian-closure-survives-affine-feed-forward"),
+    Mutant(
+        "fields/attention.py",
+        SOFTMAX,
+        SOFTMAX.replace("value.T", "value"),
+        "gaussian-stays-gaussian-with-riccati-covariance",
+    ),
     # Energies and spaces.
     Mutant(
         "energies/base.py",
@@ -385,6 +391,9 @@ MUTANTS = [
     ),
     Mutant(
         "theory/modes.py", "DENSE = (3 / 2) ** 0.5", "DENSE = (4 / 3) ** 0.5", "kde-modes-scale-like-root-beta-log-beta"
+    ),
+    Mutant(
+        "theory/centres.py", "jnp.exp(-2 * (jnp.log(t)", "jnp.exp(-1.9 * (jnp.log(t)", "renyi-and-strong-centre-counts"
     ),
     Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),
     Mutant("theory/retrieval.py", "-2 * jnp.expm1(-slope)", "-jnp.expm1(-slope)", "tests/theory/test_retrieval.py"),
