@@ -373,6 +373,12 @@ MUTANTS = [
         "tests/diagnostics/test_diagnostics.py",
     ),
     Mutant("flows/stepping.py", "weights[0] * k[0]", "weights[0] * k[0] / 2", "tests/flows/test_flow.py"),
+    Mutant(
+        "studies/smoothness/words.py",
+        "np.sqrt(2 * np.square(g) / (s * np.asarray(log_n)))",
+        "np.sqrt(np.square(g) / (s * np.asarray(log_n)))",
+        "token-statistics-behind-the-fourth-root",
+    ),
     # Closed forms of long times.
     Mutant(
         "theory/metastability.py", "start) * one / (one", "start) * other / (one", "two-cluster-merge-time-and-place"

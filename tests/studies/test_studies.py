@@ -313,7 +313,7 @@ DRAWN = {
     "support-condition-certifies-two-layer-networks": dict(axes=6, found=12),
     "support-radius-grows-at-most-exponentially": dict(axes=10, paths=5, ends=5, found=5, law=5),
     "three-clusters-stable-below-minus-two-thirds": dict(axes=3, found=29),
-    "token-statistics-behind-the-fourth-root": dict(axes=1, found=8, law=2),
+    "token-statistics-behind-the-fourth-root": dict(axes=2, found=5, law=5),
     "tokens-on-the-circle-approach-their-density-like-inverse-root-n": dict(axes=1, found=1, law=1),
     "two-cluster-merge-time-and-place": dict(axes=2, found=4, law=3),
     "two-layer-loss-nonconvex-in-weights-and-along-geodesics": dict(axes=2, found=3),

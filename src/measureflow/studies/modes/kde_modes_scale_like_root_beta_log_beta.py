@@ -121,7 +121,8 @@ def draw(rows: dict[str, Rows]) -> Figure:
     ]
     draw_curves(left, counts, "tokens n", "modes", log="xy", law="formula for n tokens")
     draw_curves(right, squares, "tokens n", "(modes)² / β", log="x", law="formula for n tokens")
-    start = float(squares[0].law[0])
+    first = rows["β = n"]
+    start = float(first.formula[0] ** 2 / first.beta[0])
     right.axhline(start, color=FAINT, linewidth=0.9)
     right.annotate("√β alone", (1e6, start), fontsize=9, color=INK, va="top", ha="right")
     return figure
