@@ -15,7 +15,7 @@ from measureflow.measures import Gaussian, Particles
 from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal, slope
-from measureflow.studies.gaussians.moments import COV, MEAN, A, V, nodes
+from measureflow.studies.gaussians.moments import COV, MEAN, A, V, closed_moments, nodes
 from measureflow.theory import gaussian as theory
 
 CLAIM = Claim(
@@ -113,9 +113,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     errors = np.array([sampling_errors(law, int(ns[-1]), n, of_n) for n, of_n in zip(ns, keys, strict=True)])
     laws = constants() / np.sqrt(ns)[:, None]
     slopes = [slope(ns, error) for error in errors.T]
+    means, covs = closed_moments(lambda m, S: theory.softmax(m, S, form, value), MEAN, COV, np.array([0.0, 1.0]))
+    ends = [np.append(means[-1], covs[-1]), np.append(law.mean, law.cov)]
     off = max(float(jnp.abs(a - b).max()) for a, b in zip(rates, printed, strict=True))
     return CLAIM.judge(
         equal("rates as printed", 0.0, off, 1e-14),
+        equal(
+            "moments of the flow against the closed equations, by SciPy", *ends, 1e-9
+        ),  # tolerances of 1e-11 and 1e-12
         equal("fourth moments over those of a normal law - 1", 0.0, excess(law, 16), 1e-5),  # the error of the steps
         # Root mean squares over 200 repetitions scatter by five per cent, slopes over a factor of ten by .03. Slopes of -1/3
         # or -2/3 are outside.

@@ -75,7 +75,7 @@ def counted(draws: dict[str, dict[float, int]], rng: np.random.Generator) -> tup
     betas = np.array([n ** EXPONENTS[name] for name, some in draws.items() for n in some])
     many = np.array([m for some in draws.values() for m in some.values()])
     formula = np.asarray(modes.count(np.concatenate([ns, FAR, FAR]), np.concatenate([betas, FAR, FAR**1.5])))
-    found = np.array([mean_count(*setting, rng) for setting in zip(ns, betas, many, strict=True)])
+    found = np.array([mean_count(*setting, rng) for setting in zip(ns, betas, many.tolist(), strict=True)])
     table = np.stack([ns, betas, found, formula[: len(ns)], SCATTER * np.sqrt(formula[: len(ns)] / many)])
     parts = np.split(table, np.cumsum([len(some) for some in draws.values()])[:-1], axis=1)
     return {name: Rows(*part) for name, part in zip(draws, parts, strict=True)}, formula[len(ns) :].reshape(2, -1)

@@ -7,6 +7,8 @@ program, foretells the loads of attention with weights of a fresh layer, made sh
 Neither text nor trained weights are used here, so whether this is what texts do is open.
 """
 
+import itertools
+
 import numpy as np
 
 from measureflow.models.synthetic_clouds import SYNTHETIC_CLOUDS
@@ -65,7 +67,7 @@ def crossover(rng: np.random.Generator, s: float, draws: int) -> tuple[np.ndarra
     for g in np.sqrt(SHARP * s * FAR / 2):
         logs = np.mean([random_energies(rng, g, s, ends) for _ in range(draws)], axis=0)
         grown.append(np.diff(logs) / np.diff(ends))
-        law.append([exponent(g, s, np.linspace(*pair, 200)).mean() for pair in zip(ends[:-1], ends[1:], strict=True)])
+        law.append([exponent(g, s, np.linspace(*pair, 200)).mean() for pair in itertools.pairwise(ends)])
     return np.array(grown), np.array(law)
 
 
