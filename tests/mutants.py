@@ -272,6 +272,12 @@ MUTANTS = [
         "tests/diagnostics/test_diagnostics.py",
     ),
     Mutant("flows/stepping.py", "weights[0] * k[0]", "weights[0] * k[0] / 2", "tests/flows/test_flow.py"),
+    Mutant(
+        "studies/smoothness/words.py",
+        "np.sqrt(2 * np.square(g) / (s * np.asarray(log_n)))",
+        "np.sqrt(np.square(g) / (s * np.asarray(log_n)))",
+        "token-statistics-behind-the-fourth-root",
+    ),
     # Closed forms of long times.
     Mutant("theory/synchronization.py", "waves @ slopes / q", "waves @ slopes", "tests/theory/test_synchronization.py"),
     Mutant("theory/centres.py", "-jnp.expm1(n * jnp.log1p(-p)) / p", "1 / p", "tests/theory/test_centres.py"),

@@ -593,4 +593,35 @@ PLANTED = [
         "exp(max(-9.0, growths",
         ("gnn-negative-weights-prevent-oversmoothing",),
     ),
+    # Counts of modes, long waits and long contexts.
+    Mutant(
+        "fields/attention.py",
+        SOFTMAX,
+        SOFTMAX.replace("xs", "xs / 2"),
+        "modes-of-the-start-foretell-metastable-clusters",
+    ),
+    Mutant(
+        "fields/attention.py",
+        SOFTMAX,
+        SOFTMAX.replace("value.T", "value"),
+        "gaussian-stays-gaussian-with-riccati-covariance",
+    ),
+    Mutant(
+        "flows/depth.py",
+        "_moved(mu, step, _velocity(at_layer(field, first + k), times[k], mu)).settle()",
+        "_moved(mu, 1.02 * step, _velocity(at_layer(field, first + k), times[k], mu)).settle()",
+        "published-steps-make-five-tokens-meet-a-tenth-late",
+    ),
+    Mutant(
+        "theory/metastability.py",
+        "return e * jnp.sin(angle) * sum(",
+        "return e * sum(",
+        "clusters-persist-exponentially-long",
+    ),
+    Mutant(
+        "theory/modes.py", "DENSE = (3 / 2) ** 0.5", "DENSE = (4 / 3) ** 0.5", "kde-modes-scale-like-root-beta-log-beta"
+    ),
+    Mutant(
+        "theory/centres.py", "jnp.exp(-2 * (jnp.log(t)", "jnp.exp(-1.9 * (jnp.log(t)", "renyi-and-strong-centre-counts"
+    ),
 ]

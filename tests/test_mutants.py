@@ -13,18 +13,11 @@ with pytest.MonkeyPatch.context() as patch:
 
 WANTED = (
     "attention-feature-derivatives-are-bounded",
-    "clusters-persist-exponentially-long",
     "flow-is-stable-in-wasserstein-distance",
-    "gaussian-stays-gaussian-with-riccati-covariance",
-    "kde-modes-scale-like-root-beta-log-beta",
-    "modes-of-the-start-foretell-metastable-clusters",
     "moe-student-needs-teacher-granularity",
-    "published-steps-make-five-tokens-meet-a-tenth-late",
-    "renyi-and-strong-centre-counts",
     "sgd-tracks-the-mean-field-equation-within-the-bound",
     "stable-head-attracts-its-basin",
     "static-gap-below-monte-carlo-bound",
-    "token-statistics-behind-the-fourth-root",
 )
 """Studies without a planted bug."""
 EVERY = [*mutants.MUTANTS, *planted.PLANTED]

@@ -99,6 +99,12 @@ def test_a_geodesic_is_shown_against_a_mixture_with_a_curve_for_each():
     assert [line.get_label() for line in of_kind(energies, "found")] == ["geodesic", "mixture"]
 
 
+def test_a_tolerance_is_a_band_around_the_law():
+    (ax,) = curves_figure([Curve("", [0.0, 1.0], [2.0, 3.0], 2.5, [0.5, 1.0])], "x", "y").axes
+    (band,) = of_kind(ax, "band")
+    assert {tuple(corner) for corner in band.get_paths()[0].vertices} == {(0, 2), (0, 3), (1, 1.5), (1, 3.5)}
+
+
 def test_ranges_are_shaded_and_named_above_the_axes():
     _, (ax,) = panels()
     draw_ranges(ax, {"open": (-1.0, 0.0), "proved": (0.0, 2.0)})

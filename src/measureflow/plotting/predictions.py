@@ -19,12 +19,16 @@ MOST_DOTS = 25
 
 
 class Curve(NamedTuple):
-    """Numbers that were found at some places `x`, and what a law predicts there; one number if it is the same everywhere."""
+    """Numbers that were found at some places `x`, and what a law predicts there; one number if it is the same everywhere.
+
+    `tolerance` is how far from the law they may be, a band around it.
+    """
 
     name: str
     x: Numbers
     found: Numbers
     law: Numbers | None = None
+    tolerance: Numbers | None = None
 
 
 def curves_figure(
@@ -97,3 +101,6 @@ def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
     if curve.law is not None:
         law = np.broadcast_to(np.asarray(curve.law, float), x.shape)
         ax.plot(x, law, color=colour if few else INK, linestyle=(0, (4, 2)), linewidth=1.4, zorder=2.5, gid="law")
+        if curve.tolerance is not None:
+            room = np.asarray(curve.tolerance, float)
+            ax.fill_between(x, law - room, law + room, color=colour, alpha=0.15, linewidth=0, zorder=1, gid="band")

@@ -24,7 +24,7 @@ MERGE = 1e-6
 class Angles(AbstractField):
     """Attention of tokens on the circle, `sum_j w_j e^{beta (cos(a_j - a) - 1)} sin(a_j - a)`, divided by its mass or not."""
 
-    beta: float
+    beta: Number
     normalised: bool = True
 
     def __call__(self, t: Number, xs: Float[Array, "m 1"], mu: Any) -> Float[Array, "m 1"]:
