@@ -232,7 +232,7 @@ def _drawn(verdict: "Verdict", file: Path) -> bool:
 
     if verdict.checks:
         try:
-            studies.load(verdict.name).draw(verdict).savefig(file)
+            studies.load(verdict.name).picture(verdict).savefig(file)
             say(f"    drawn in {file}")
             return True
         except Exception as error:
@@ -278,12 +278,8 @@ def _added(file: str) -> str:
 
 
 def _pictures(names: list[str], figure: str) -> dict[str, Path]:
-    """The file for the picture of each study that draws, all of which can be written."""
-    from measureflow import studies
-
-    target, drawn = Path(figure), [name for name in names if studies.draws(name)]
-    if not drawn:
-        raise InputError(f"`figure`: {' and '.join(names[:3])} {'does' if len(names) == 1 else 'do'} not draw.")
+    """The file for the picture of each study, all of which can be written."""
+    target = Path(figure)
     if len(names) == 1 and not target.is_dir():
         if target.suffix not in PICTURES:
             raise InputError(f"`figure` must end in {', '.join(PICTURES)} or be a folder; got {figure!r}.")
@@ -293,7 +289,7 @@ def _pictures(names: list[str], figure: str) -> dict[str, Path]:
         raise InputError(f"`figure` must be a folder for {len(names)} claims; got the file {figure!r}.")
     _check_picture(target / "picture.png" if target.is_dir() else target)
     target.mkdir(exist_ok=True)
-    return {name: target / f"{name}.png" for name in drawn}
+    return {name: target / f"{name}.png" for name in names}
 
 
 def _check_picture(file: Path) -> None:

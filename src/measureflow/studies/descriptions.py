@@ -54,6 +54,8 @@ def _parts(tree: ast.AST, comments: dict[int, tuple[str, bool]], instead: bool =
         match node:
             case ast.Call(func=ast.Name(id="equal" | "at_most" | "at_least")):
                 yield _part(node, comments, instead)
+            case ast.keyword(arg="data"):  # checks for the picture alone
+                pass
             case _:
                 yield from _parts(node, comments, instead or _is_instead(node))
 
