@@ -27,10 +27,11 @@ FLOORS = [
     "sweeps",
     "commands",
     "studies",
+    "figures",
     "cli",
     "studio",
 ]
-READS_THEORY = {"theory", "sweeps", "commands", "studies", "cli", "studio"}
+READS_THEORY = {"theory", "sweeps", "commands", "studies", "figures", "cli", "studio"}
 
 
 def imported_floors(file: Path) -> set[str]:

@@ -6,6 +6,7 @@ import pytest
 import measureflow as mf
 from measureflow.plotting import (
     Curve,
+    curve_within,
     curves_figure,
     draw_counts,
     draw_curves,
@@ -100,7 +101,7 @@ def test_a_geodesic_is_shown_against_a_mixture_with_a_curve_for_each():
 
 
 def test_a_tolerance_is_a_band_around_the_law():
-    (ax,) = curves_figure([Curve("", [0.0, 1.0], [2.0, 3.0], 2.5, [0.5, 1.0])], "x", "y").axes
+    (ax,) = curves_figure([curve_within("", [0.0, 1.0], [2.0, 3.0], 2.5, [0.5, 1.0])], "x", "y").axes
     (band,) = of_kind(ax, "band")
     assert {tuple(corner) for corner in band.get_paths()[0].vertices} == {(0, 2), (0, 3), (1, 1.5), (1, 3.5)}
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 import measureflow
 from measureflow import studies
+from measureflow.plotting import Curve, curves_figure
 from measureflow.studies.base import Claim, Size, Verdict, at_least, at_most, equal
 
 FILES = [file for file in Path(studies.__file__).parent.glob("*/*.py") if file.stem != "__init__"]
@@ -198,7 +200,8 @@ CATALOGUE = [
     "zero-head-bifurcates-at-critical-decay",
 ]
 KINDS = {
-    "found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "regions", "points",
+    "found", "law", "band", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "regions",
+    "points",
 }  # fmt: skip
 DRAWN = {
     "sgd-tracks-the-mean-field-equation-within-the-bound": dict(axes=2, found=6, law=6),
@@ -328,7 +331,58 @@ DRAWN = {
     "attention-separates-overlapping-measures": dict(axes=1, found=4),
     "clustering-time-is-logarithmic": dict(axes=1, found=1, law=1),
     "one-schedule-matches-several-measures": dict(axes=5, found=3, tokens=8),
+    "attention-is-blurring-mean-shift": dict(axes=4, found=4, law=4, band=4),
+    "attention-measure-sensitivity-constant": dict(axes=1, found=1, law=1, band=1),
+    "attention-slope-bounded-by-value-key-radius": dict(axes=6, found=6, law=6, band=6),
+    "collapsed-head-can-split-though-translation-stable": dict(axes=2, found=2, law=2),
+    "confinement-for-raw-heads-as-published": dict(axes=3, found=4, law=3, band=3),
+    "confinement-holds-with-ridge-on-bounded-features": dict(axes=1, found=2, band=2),
+    "covariance-rank-is-constant-before-blow-up": dict(axes=3, found=12, law=12, band=3),
+    "empirical-rate-sees-pieces-and-intrinsic-dimension": dict(axes=1, found=4, law=4, band=4),
+    "entropic-cost-error-is-dimension-free": dict(axes=1, found=3, law=2, band=2),
+    "final-rank-is-ambient-minus-key-rank": dict(axes=3, found=3, law=3),
+    "gauge-orbits-conserve-balancedness": dict(axes=1, found=1, law=1, band=1),
+    "gaussian-closure-survives-affine-feed-forward": dict(axes=3, found=3, law=3, band=3),
+    "gaussian-l2-and-sinkhorn-fields-are-affine": dict(axes=4, found=4, law=4, band=4),
+    "gaussian-linear-relu-sigmoid-unnormalised-fields": dict(axes=2, found=4, law=2),
+    "gaussian-softmax-field-is-affine": dict(axes=4, found=4, law=4, band=4),
+    "isolated-stationary-set-as-published": dict(axes=2, found=4, band=2),
+    "l2-attention-never-blows-up-as-published": dict(axes=1, found=2, law=1),
+    "layernorm-restores-global-solutions": dict(axes=1, found=4, law=4, band=1),
+    "layernorm-unnormalised-is-flow-on-the-sphere": dict(axes=6, found=6, law=6, band=6),
+    "lions-second-order-form-is-hessian-plus-psd": dict(axes=3, found=3, law=3, band=3),
+    "masked-gaussian-needs-position-free-conditionals": dict(axes=2, found=4, law=4),
+    "mean-field-gradient-is-n-times-head-gradient": dict(axes=2, found=2, law=2, band=2),
+    "minimiser-support-condition-and-duality-gap": dict(axes=1, found=2, law=2),
+    "negative-key-query-contracts-hardmax-to-zero-as-published": dict(axes=3, found=4, law=3, band=3),
+    "negative-translation-direction-is-unstable": dict(axes=1, found=1, law=1, band=1),
+    "negative-value-matrix-contracts-to-zero-as-published": dict(axes=2, found=6, law=3, band=1),
+    "ngpt-contraction-scale-as-published": dict(axes=1, found=2, law=1, band=1),
+    "noisy-transition-is-a-jump-beyond-the-type-change": dict(axes=3, found=5, law=1, band=3),
+    "positive-hessian-dirac-is-exponentially-stable": dict(axes=1, found=2, law=2, band=2),
+    "positive-hessian-for-full-heads-as-published": dict(axes=3, found=3, law=3, band=3),
+    "riccati-closed-form": dict(axes=6, found=6, law=6, band=6),
+    "risk-gap-controls-logits-modulo-shift": dict(axes=3, found=3, law=3, band=3),
+    "sigmoid-attention-has-no-global-solution-as-published": dict(axes=1, found=2, law=2, band=1),
+    "sigmoid-attention-keeps-the-radius-bound": dict(axes=1, found=2, law=2, band=1),
+    "sinkhorn-attention-is-a-wasserstein-gradient-flow": dict(axes=5, found=5, law=5, band=5),
+    "softmax-jacobian-lies-between-zero-and-half": dict(axes=1, found=2, law=2, band=1),
+    "stable-head-need-not-be-optimal": dict(axes=1, found=2, law=1),
+    "time-dependent-weights-energy-balance": dict(axes=4, found=4, law=4, band=4),
+    "translation-hessian-is-one-head-hessian": dict(axes=5, found=5, law=5, band=5),
+    "unnormalised-attention-is-flow-of-half-energy": dict(axes=2, found=2, law=2, band=2),
+    "unnormalised-energy-without-half-as-published": dict(axes=2, found=4, law=2),
+    "unnormalised-single-token-blows-up": dict(axes=1, found=2, law=1),
+    "zero-head-bifurcates-at-critical-decay": dict(axes=1, found=1, law=1, band=2),
 }
+PLAIN = {
+    "attention-feature-derivatives-are-bounded",
+    "attention-is-permutation-equivariant",
+    "flow-is-stable-in-wasserstein-distance",
+    "proved-optimality-of-finitely-many-heads",
+    "stationary-iff-dissipation-vanishes",
+}
+"""Studies whose claims are single numbers: their picture is that of their checks."""
 FIELDS = {
     "name": str,
     "statement": str,
@@ -451,8 +505,29 @@ def test_other_seeds_give_other_numbers_and_the_same_verdict(name):
     assert len({str(verdict.checks) for verdict in verdicts}) == 3
 
 
-def test_the_studies_that_draw_are_known():
-    assert {name for name in studies.names() if studies.draws(name)} == set(DRAWN)
+def test_every_study_has_a_picture_of_its_own_or_shows_its_checks():
+    own = {name for name in studies.names() if studies.draws(name)}
+    assert own == set(DRAWN)
+    assert set(studies.names()) - own <= PLAIN
+
+
+def test_a_study_without_a_picture_of_its_own_shows_its_checks():
+    verdict = FALSE.judge(equal("one", 2.0, 1.0, 0.1), instead=(at_most("two", 3.0, [1.0, 2.0]),), reason="one")
+    figure = studies.Study(FALSE, ModuleType("plain")).picture(verdict)
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.texts] == [
+        "as published: one:  = 2 ± 0.1,  measured 1",
+        "two:  2 numbers ≤ 3",
+    ]
+
+
+def test_a_picture_has_the_checks_below_it():
+    module = ModuleType("drawing")
+    module.draw = lambda data: curves_figure([Curve("", data, data)], "x", "y")
+    verdict = TRUE.judge(equal("one", 1.0, 1.0, 0.1), data=[1.0, 2.0])
+    figure = studies.Study(TRUE, module).picture(verdict)
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["one:  = 1 ± 0.1,  measured 1"]
+    assert len(figure.axes) == 2
 
 
 def test_a_wrong_prediction_does_not_hold():

@@ -1,6 +1,7 @@
 """`measureflow study`: published claims and their verdicts."""
 
 import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,20 +15,40 @@ from measureflow.words.settings import InputError
 from measureflow.words.table import nearest
 
 if TYPE_CHECKING:
-    from measureflow.studies import Size, Verdict
+    from measureflow.studies import Claim, Size, Verdict
 
-USAGE = """usage: measureflow study {list,run} [options]
+EXPECTED = {
+    "holds": "holds: every part below must hold",
+    "differs": "differs: the claim must fail as printed, and what is true instead must hold",
+}
+
+USAGE = """usage: measureflow study {list,show,run} [options]
 
   list  list the claims that have a study, theme by theme
+  show  tell all about studies: paper, formula, setting, and what would make them fail
   run   run studies and print their verdicts
 
-`measureflow study list --help` and `measureflow study run --help` list the options."""
+`measureflow study list --help`, and so on, list the options."""
 
 
 class ListStudies(Words):
-    """List the claims that have a study, theme by theme."""
+    """List the claims that have a study, theme by theme; several options leave those that meet all."""
 
     topic: str | None = Field(None, description="only the claims of this theme")
+    paper: str | None = Field(
+        None, description="only the claims of this paper, by its key in the bibliography, such as castin:25"
+    )
+    draws: bool = Field(False, description="only studies with a picture of their own")
+    differs: bool = Field(False, description="only claims that are wrong as published")
+    search: str | None = Field(
+        None, description="only studies with this text in name, statement, place, paper or introduction"
+    )
+
+
+class ShowStudies(Words):
+    """Tell what studies claim, where it is published, how it is computed, and what would make them fail."""
+
+    names: tuple[str, ...] = positional("NAME", "claims to show; a file that ends in .py is a study of your own")
 
 
 class RunStudies(Words):
@@ -59,24 +80,95 @@ def main(argv: list[str]) -> int:
             return 0
         case "list":
             return list_studies(parse(ListStudies, rest, "measureflow study list"))
+        case "show":
+            return show_studies(parse(ShowStudies, rest, "measureflow study show"))
         case "run":
             return run_studies(parse(RunStudies, rest, "measureflow study run"))
         case _:
-            raise InputError(f"{what!r} is nothing to do with studies{nearest(what, ['list', 'run'])}.", "", USAGE)
+            raise InputError(
+                f"{what!r} is nothing to do with studies{nearest(what, ['list', 'show', 'run'])}.", "", USAGE
+            )
 
 
 def list_studies(words: ListStudies) -> int:
-    """Print every claim with its source, theme by theme."""
+    """Print the claims that were asked for with their sources, theme by theme."""
     from measureflow import studies
 
+    found = 0
     for theme in _themes(words.topic):
-        say(f"{theme}: {studies.about(theme)}\n")
-        for name in studies.names(theme):
-            claim = studies.claim(name)
+        chosen = [studies.claim(name) for name in studies.names(theme)]
+        chosen = [claim for claim in chosen if _meets(claim, words)]
+        found += len(chosen)
+        if chosen:
+            say(f"{theme}: {studies.about(theme)}\n")
+        for claim in chosen:
             source = f"{claim.reference}, {claim.where}; expected: {claim.expected}"
-            say(f"  {name}\n      {claim.statement} [{source}]")
-        say("")
+            say(f"  {claim.name}\n      {claim.statement} [{source}]")
+        if chosen:
+            say("")
+    say(f"{found} of {len(studies.names())} studies.")
     return 0
+
+
+def _meets(claim: "Claim", words: ListStudies) -> bool:
+    from measureflow import studies
+
+    papers = claim.reference.split(", ")
+    if words.paper is not None and _paper(words.paper) not in papers:
+        return False
+    if (words.draws and not studies.draws(claim.name)) or (words.differs and claim.expected != "differs"):
+        return False
+    if words.search is None:
+        return True
+    told = (claim.name, claim.statement, claim.where, studies.description(claim.name).idea)
+    cited = [str(studies.references()[key]) for key in papers if key in studies.references()]
+    return words.search.casefold() in " ".join((*told, *papers, *cited)).casefold()
+
+
+def _paper(key: str) -> str:
+    from measureflow.studies import references
+
+    if key not in references():
+        raise InputError(f"`paper` is {key!r}, which is no key{nearest(key, list(references()))} of the bibliography.")
+    return key
+
+
+def show_studies(words: ShowStudies) -> int:
+    """Print all that is known of studies without running them."""
+    for name in _chosen(words.names, None):
+        say(_told(name) + "\n")
+    return 0
+
+
+def _told(name: str) -> str:
+    """A study in words: one row for each thing to know, and one line for each way to fail."""
+    from measureflow import studies
+
+    claim, text = studies.claim(name), studies.description(name)
+    known = studies.references()
+    papers = [str(known[key]) if key in known else key for key in claim.reference.split(", ")]
+    rows = {
+        "statement": [claim.statement],
+        "paper": papers,
+        "place": [f"{claim.where} [{claim.reference}]"],
+        "formula": text.idea.split("\n\n"),
+        "setting": [text.setting],
+        "expected": [EXPECTED[claim.expected]],
+        "fails if": [str(part) for part in text.parts if claim.expected == "holds" or part.instead],
+        "as printed": [str(part) for part in text.parts if claim.expected == "differs" and not part.instead],
+        "draws": ["a picture of its own" if studies.draws(name) else "its parts against their predictions"],
+        "seeds": ["draws at random: --seed, --seeds" if studies.random(name) else "draws nothing at random"],
+        "file": [str(text.file)],
+    }
+    told = [f"{label if k == 0 else '':<12}{line}" for label, lines in rows.items() for k, line in enumerate(lines)]
+    return "\n".join([f"{name} ({claim.topic})", *(_wrapped(line) for line in told)])
+
+
+def _wrapped(line: str) -> str:
+    """A line of the page, broken between words alone, so that names and paths stay whole."""
+    return textwrap.fill(
+        line, 110, initial_indent="  ", subsequent_indent=" " * 16, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def run_studies(words: RunStudies) -> int:
@@ -140,7 +232,7 @@ def _drawn(verdict: "Verdict", file: Path) -> bool:
 
     if verdict.checks:
         try:
-            studies.load(verdict.name).draw(verdict).savefig(file)
+            studies.load(verdict.name).picture(verdict).savefig(file)
             say(f"    drawn in {file}")
             return True
         except Exception as error:
@@ -186,12 +278,8 @@ def _added(file: str) -> str:
 
 
 def _pictures(names: list[str], figure: str) -> dict[str, Path]:
-    """The file for the picture of each study that draws, all of which can be written."""
-    from measureflow import studies
-
-    target, drawn = Path(figure), [name for name in names if studies.draws(name)]
-    if not drawn:
-        raise InputError(f"`figure`: {' and '.join(names[:3])} {'does' if len(names) == 1 else 'do'} not draw.")
+    """The file for the picture of each study, all of which can be written."""
+    target = Path(figure)
     if len(names) == 1 and not target.is_dir():
         if target.suffix not in PICTURES:
             raise InputError(f"`figure` must end in {', '.join(PICTURES)} or be a folder; got {figure!r}.")
@@ -201,7 +289,7 @@ def _pictures(names: list[str], figure: str) -> dict[str, Path]:
         raise InputError(f"`figure` must be a folder for {len(names)} claims; got the file {figure!r}.")
     _check_picture(target / "picture.png" if target.is_dir() else target)
     target.mkdir(exist_ok=True)
-    return {name: target / f"{name}.png" for name in drawn}
+    return {name: target / f"{name}.png" for name in names}
 
 
 def _check_picture(file: Path) -> None:

@@ -256,4 +256,11 @@ def slopes_on_adversarial_clouds(layer: InspectedLayer) -> np.ndarray:
     return slope_values((head, jnp.asarray(xs, jnp.float32)) for xs in tokens)
 
 
+@quantity("slope_of_worst_head", ("steep", "length"), needs="chosen layer")
+def slopes_of_the_same_head(layer: InspectedLayer) -> np.ndarray:
+    """Slopes of that head, the same map, on the first tokens of the windows of the text, for several numbers of them."""
+    head = bilinear_head(layer.attention, layer.once(adversarial_cloud_of).head)
+    return _growing(head, steep_text(layer), [np.arange(n) for n in lengths_of(layer.inspection.length)])
+
+
 keep_all(globals())

@@ -10,6 +10,9 @@ The pictures of single commands are in submodules: `training`, `inspection`, `in
 from matplotlib.figure import Figure as Figure
 
 from measureflow import signatures
+from measureflow.plotting.agreement import add_rows as add_rows
+from measureflow.plotting.agreement import checks_figure as checks_figure
+from measureflow.plotting.agreement import draw_agreement as draw_agreement
 from measureflow.plotting.colours import cluster_colours as cluster_colours
 from measureflow.plotting.density import draw_density_over_time as draw_density_over_time
 from measureflow.plotting.density import draw_ring as draw_ring
@@ -23,8 +26,11 @@ from measureflow.plotting.movies import movie as movie
 from measureflow.plotting.paths import draw_hull as draw_hull
 from measureflow.plotting.paths import draw_paths as draw_paths
 from measureflow.plotting.predictions import Curve as Curve
+from measureflow.plotting.predictions import curve_within as curve_within
 from measureflow.plotting.predictions import curves_figure as curves_figure
+from measureflow.plotting.predictions import draw_allowed as draw_allowed
 from measureflow.plotting.predictions import draw_curves as draw_curves
+from measureflow.plotting.predictions import power_curve as power_curve
 from measureflow.plotting.record import Record as Record
 from measureflow.plotting.record import Recorded as Recorded
 from measureflow.plotting.run import run_figure as run_figure

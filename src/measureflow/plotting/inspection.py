@@ -21,6 +21,7 @@ class InspectedModel(Protocol):
     """The numbers of an inspected model: its quantities as arrays `(layer, ...)` by name, and what they are drawn against."""
 
     def __getitem__(self, name: str, /) -> np.ndarray: ...
+    def __contains__(self, name: str, /) -> bool: ...
 
     @property
     def depth(self) -> int:
@@ -173,33 +174,58 @@ def draw_sharpness(ax: Axes, gamma: np.ndarray, critical: np.ndarray) -> Axes:
 
 
 def draw_slopes(ax: Axes, found: InspectedModel) -> Axes:
-    """Draw slopes against the number of tokens at the layer where they are largest: real, imitated, adversarial, and bounds."""
-    k = int(found.chosen[np.argmax(found["slope"][found.chosen, 0].mean(1))])
-    n = found.lengths
+    """Draw slopes against the number of tokens at the layer where they are largest: of the layer on the text and on imitations,
+    and of the head that can be tempted most, the same map on the text and on adversarial tokens."""
+    k, n = steepest_layer(found), found.lengths
     for (name, label), colour in zip(
         (("slope_growing", "text"), ("slope_placed", "text, fixed places")), PALETTE, strict=False
     ):
-        rows = found[name][k]
-        ax.fill_between(n, rows.min(0), rows.max(0), color=colour, alpha=0.18, linewidth=0)
-        ax.plot(n, rows.mean(0), "o-", color=colour, linewidth=1.8, markersize=5, label=label, gid="found")
+        _draw_windows(ax, n, found[name][k], colour, label)
     imitated = found["slope_imitation"][k].mean(1)
     ax.plot(n, imitated.T, color=FAINT, linewidth=1.0, label=["imitations"] + ["_"] * (len(imitated) - 1), gid="found")
-    head = int(found["worst_head"][k])
-    ax.plot(
-        n, found["slope_worst"][k], "s", color=PALETTE[2], markersize=5, label=f"adversarial, head {head}", gid="found"
-    )
+    _draw_head(ax, found, k)
+    bound = found["bound"][k]
+    if np.isfinite(bound).all():  # far above: drawn to scale it would leave nothing of the rest
+        ax.plot([], [], " ", label=f"upper bound: {bound[0]:.1g} to {bound[-1]:.1g}")
+    return _label_slopes(ax, n, f"real against adversarial, layer {k}")
+
+
+def draw_head_slopes(ax: Axes, found: InspectedModel) -> Axes:
+    """Draw slopes of one head, the same map on the text and on adversarial tokens, against their number; return the axes."""
+    k = steepest_layer(found)
+    _draw_head(ax, found, k)
+    return _label_slopes(ax, found.lengths, f"one head of layer {k}: real against adversarial")
+
+
+def steepest_layer(found: InspectedModel) -> int:
+    """The layer whose slopes on the text are largest."""
+    return int(found.chosen[np.argmax(found["slope"][found.chosen, 0].mean(1))])
+
+
+def _draw_head(ax: Axes, found: InspectedModel, k: int) -> None:
+    """The head that can be tempted most: on the text, unless a run of before does not know it, and on adversarial tokens."""
+    n, head, colour = found.lengths, int(found["worst_head"][k]), PALETTE[2]
+    if "slope_of_worst_head" in found:
+        _draw_windows(ax, n, found["slope_of_worst_head"][k], colour, f"head {head}, text")
+    ax.plot(n, found["slope_worst"][k], "s", color=colour, markersize=5, label=f"head {head}, adversarial", gid="found")
     ax.plot(
         n,
         found["slope_sure"][k],
-        color=PALETTE[2],
+        color=colour,
         linestyle=DASHES,
         linewidth=1.4,
         label="its lower bound ~ √n",
         gid="law",
     )
-    bound = found["bound"][k]
-    if np.isfinite(bound).all():  # far above: drawn to scale it would leave nothing of the rest
-        ax.plot([], [], " ", label=f"upper bound: {bound[0]:.1g} to {bound[-1]:.1g}")
+
+
+def _draw_windows(ax: Axes, n: np.ndarray, rows: np.ndarray, colour: str, label: str) -> None:
+    """The mean over windows, and their range."""
+    ax.fill_between(n, rows.min(0), rows.max(0), color=colour, alpha=0.18, linewidth=0)
+    ax.plot(n, rows.mean(0), "o-", color=colour, linewidth=1.8, markersize=5, label=label, gid="found")
+
+
+def _label_slopes(ax: Axes, n: np.ndarray, title: str) -> Axes:
     ax.set(xscale="log", yscale="log")
     ax.set_xticks(n, [str(each) for each in n])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -207,7 +233,7 @@ def draw_slopes(ax: Axes, found: InspectedModel) -> Axes:
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
     plain_ticks(ax.yaxis)
-    return label_axes(ax, "tokens n", "slope of attention", f"real against adversarial, layer {k}")
+    return label_axes(ax, "tokens n", "slope of attention", title)
 
 
 def draw_similar(ax: Axes, cosines: np.ndarray) -> Axes:

@@ -1,7 +1,7 @@
 """Measured numbers against the law that predicts them: dots or solid lines for the numbers, dashed lines for the law."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,6 +14,9 @@ from measureflow.plotting.colours import INK, PALETTE
 from measureflow.plotting.layout import AnyFigure, label_axes, panels
 from measureflow.plotting.scales import plain_ticks
 
+BAND: dict[str, Any] = dict(color=PALETTE[2], alpha=0.16, linewidth=0, zorder=0, gid="band")
+"""How what is allowed is shaded."""
+
 MOST_DOTS = 25
 """Up to so many numbers are drawn as dots, more as a line."""
 
@@ -21,14 +24,31 @@ MOST_DOTS = 25
 class Curve(NamedTuple):
     """Numbers that were found at some places `x`, and what a law predicts there; one number if it is the same everywhere.
 
-    `tolerance` is how far from the law they may be, a band around it.
+    `band` is what is allowed, from the least to the largest number.
     """
 
     name: str
     x: Numbers
     found: Numbers
     law: Numbers | None = None
-    tolerance: Numbers | None = None
+    band: tuple[Numbers, Numbers] | None = None
+
+
+def curve_within(name: str, x: Numbers, found: Numbers, law: Numbers, tolerance: Numbers) -> Curve:
+    """A curve with a band of a tolerance on both sides of its law."""
+    middle, room = np.asarray(law, float), np.asarray(tolerance, float)
+    return Curve(name, x, found, law, (middle - room, middle + room))
+
+
+def power_curve(name: str, x: Numbers, found: Numbers, exponent: float, tolerance: float = 0.0) -> Curve:
+    """A curve whose law is a power of `x`, through the middle of what was found in logarithms; the exponent has a tolerance."""
+    logs, middle = np.log(np.asarray(x, float)), np.log(np.asarray(found, float)).mean()
+    laws = [
+        np.exp(middle + power * (logs - logs.mean()))
+        for power in (exponent, exponent - tolerance, exponent + tolerance)
+    ]
+    band = np.minimum(laws[1], laws[2]), np.maximum(laws[1], laws[2])
+    return Curve(name, x, found, laws[0], band if tolerance else None)
 
 
 def curves_figure(
@@ -78,6 +98,14 @@ def draw_curves(
     return ax
 
 
+def draw_allowed(ax: Axes, low: float, high: float) -> Axes:
+    """Shade what is allowed of the vertical direction, and return the axes, which show what they showed."""
+    bottom, top = ax.get_ylim()
+    ax.axhspan(max(low, bottom), min(high, top), **BAND)
+    ax.set_ylim(bottom, top)
+    return ax
+
+
 def draw_ranges(ax: Axes, ranges: Mapping[str, tuple[float, float]]) -> Axes:
     """Shade ranges of the horizontal direction, with their names above the axes, and return these."""
     for i, (name, (low, high)) in enumerate(ranges.items()):
@@ -98,9 +126,9 @@ def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
         x, found, color=colour, label=curve.name or "_", linestyle=style, linewidth=1.4 if few else 2.2,
         marker="o" if few else None, markersize=6, zorder=2, gid="found",
     )  # fmt: skip
+    if curve.band is not None:
+        low, high = (np.broadcast_to(np.asarray(edge, float), x.shape) for edge in curve.band)
+        ax.fill_between(x, low, high, **{**BAND, "color": colour})
     if curve.law is not None:
         law = np.broadcast_to(np.asarray(curve.law, float), x.shape)
         ax.plot(x, law, color=colour if few else INK, linestyle=(0, (4, 2)), linewidth=1.4, zorder=2.5, gid="law")
-        if curve.tolerance is not None:
-            room = np.asarray(curve.tolerance, float)
-            ax.fill_between(x, law - room, law + room, color=colour, alpha=0.15, linewidth=0, zorder=1, gid="band")

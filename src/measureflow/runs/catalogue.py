@@ -37,6 +37,7 @@ COMMANDS = {
     "rerun": Entry("run again what a run was asked for, and compare"),
     "compare": Entry("set runs side by side: tables, and a picture"),
     "study": Entry("list published claims, run them, print verdicts"),
+    "figure": Entry("draw the figures of papers and talks, each by its name"),
     "bench": Entry("time kernel sums against what a user would pick instead"),
 }
 """All commands by name, in the order of the help."""

@@ -27,6 +27,7 @@ from measureflow.studies.base import at_most as at_most
 from measureflow.studies.base import equal as equal
 from measureflow.studies.base import said as said
 from measureflow.studies.base import slope as slope
+from measureflow.studies.bibliography import references as references
 from measureflow.studies.catalogue import FOLDER, OWN, find, named
 from measureflow.studies.catalogue import about as about
 from measureflow.studies.catalogue import add as add
@@ -35,6 +36,13 @@ from measureflow.studies.catalogue import draws as draws
 from measureflow.studies.catalogue import names as names
 from measureflow.studies.catalogue import random as random
 from measureflow.studies.catalogue import topics as topics
+from measureflow.studies.descriptions import Description as Description
+from measureflow.studies.descriptions import described
+
+
+def description(name: str) -> Description:
+    """What a study computes and what would make it fail, without running or importing it."""
+    return described(find(name))
 
 
 def load(name: str | Path) -> Study:

@@ -176,7 +176,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Study:
-    """A claim and the file that decides it: `run` computes the verdict, `draw` makes a figure of the verdict's data."""
+    """A claim and the file that decides it: `run` computes the verdict, `draw` makes a figure of what was found."""
 
     claim: Claim
     module: ModuleType
@@ -199,10 +199,25 @@ class Study:
         return replace(verdict, claim=self.claim, size=size, seed=seed if self.random else None, seconds=seconds)
 
     def draw(self, verdict: Verdict) -> Any:
-        """A figure of what a run found, for studies that draw."""
-        if not hasattr(self.module, "draw"):
-            raise ValueError(f"The study {self.claim.name!r} does not draw; studies that do have a function `draw`.")
-        return self.module.draw(verdict.data)
+        """A figure of what a run found: by the function `draw` of the study, and otherwise of the checks of the verdict."""
+        from measureflow.plotting import checks_figure  # here, because matplotlib takes half a second to load
+
+        return self.module.draw(verdict.data) if hasattr(self.module, "draw") else checks_figure(_labelled(verdict))
+
+    def picture(self, verdict: Verdict) -> Any:
+        """The figure of a run with all checks below it: each prediction, what was measured, and the tolerance as a band."""
+        from measureflow.plotting import add_rows
+
+        drawn = self.draw(verdict)
+        return add_rows(drawn, _labelled(verdict)) if hasattr(self.module, "draw") else drawn
+
+
+def _labelled(verdict: Verdict) -> tuple[Check, ...]:
+    """All checks of a verdict; those of a claim that is wrong as published say so."""
+    if verdict.claim.expected == "holds":
+        return verdict.checks
+    wrong = (replace(check, what=f"as published: {check.what}") for check in verdict.checks)
+    return (*wrong, *verdict.instead)
 
 
 def said(error: Exception) -> str:

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from measureflow import wording
-from measureflow.annotations import RandomKey
+from measureflow.annotations import Numbers, RandomKey
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
@@ -269,12 +269,19 @@ def observed_rate(
 
     The slope of the logarithm of `W_2(mu_t, delta_theta)`, the root of the mean squared distance, under the profile 1.
     """
-    mu = Particles(_space(theta), theta[None] + displacements)
     times = np.concatenate([[0.0], np.linspace(*window, frames)] if window[0] > 0 else [np.linspace(*window, frames)])
-    path = evolve(Descent(energy), mu, times, Adaptive(1e-10, 1e-14))
-    distance = path.map(lambda m: jnp.sqrt(m.expect(lambda x: jnp.sum((x - theta) ** 2))))
+    distance = distances_over_time(energy, theta, displacements, times)
     late = times >= window[0]
-    return float(np.polyfit(times[late], np.log(np.asarray(distance)[late]), 1)[0])
+    return float(np.polyfit(times[late], np.log(distance[late]), 1)[0])
+
+
+def distances_over_time(
+    energy: AbstractEnergy, theta: Theta, displacements: Float[Array, "n D"], times: Numbers
+) -> np.ndarray:
+    """The distance `W_2(mu_t, delta_theta)` of heads that were displaced from a stationary one, under the profile 1."""
+    mu = Particles(_space(theta), theta[None] + displacements)
+    path = evolve(Descent(energy), mu, times, Adaptive(1e-10, 1e-14))
+    return np.asarray(path.map(lambda m: jnp.sqrt(m.expect(lambda x: jnp.sum((x - theta) ** 2)))))
 
 
 def _space(theta: Theta) -> Euclidean:

@@ -66,6 +66,10 @@ def test_what_is_stored_is_what_the_model_does_to_the_text(place, done):
     # All tokens, at their own places, are the text itself.
     np.testing.assert_allclose(data.slope_growing.values[1, :, -1], data.slope.values[1, 0], rtol=1e-3)
     np.testing.assert_allclose(data.slope_placed.values[1, :, -1], data.slope.values[1, 0], rtol=1e-3)
+    # The head that can be tempted most is one map, on the text as on its adversarial cloud.
+    head = lipschitz.bilinear_head(model.attention(1), models.adversarial_cloud(model.attention(1)).head)
+    same = [lipschitz.slope(head, model.seen(1, model.run(ids).at(1).points)).value for ids in windows.ids]
+    np.testing.assert_allclose(data.slope_of_worst_head.values[1, :, -1], same, rtol=1e-3)
     assert np.isnan(data.slope.values[0]).all()  # not among the layers asked for
     assert np.isnan(data.entropy.values[-1]).all()  # behind the last layer there is no attention
     assert np.isfinite(data.entropy.values[:-1]).all()

@@ -58,6 +58,9 @@ class Inspected:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.run.data[name].values.astype(float)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.run.data
+
     @property
     def depth(self) -> int:
         """The number of layers of the model."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from measureflow.diagnostics import centres
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, curves_figure
+from measureflow.plotting import Curve, Figure, curve_within, curves_figure
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal, slope
 from measureflow.theory import centres as theory
@@ -112,9 +112,9 @@ def draw(found: dict) -> Figure:
     """The numbers of centres against the inverse square of the separation, with their laws."""
     (renyi, strong, on_sphere), rooms = found["laws"], found["rooms"]
     curves = [
-        Curve("Rényi, circle", ARCS**-2, found["circle"][0], renyi, rooms[0]),
-        Curve("strong, circle", ARCS**-2, found["circle"][1], strong, rooms[1]),
+        curve_within("Rényi, circle", ARCS**-2, found["circle"][0], renyi, rooms[0]),
+        curve_within("strong, circle", ARCS**-2, found["circle"][1], strong, rooms[1]),
         Curve("Rényi, sphere", CAPS**-2, found["sphere"][0]),
-        Curve("strong, sphere", CAPS**-2, found["sphere"][1], on_sphere, rooms[2]),
+        curve_within("strong, sphere", CAPS**-2, found["sphere"][1], on_sphere, rooms[2]),
     ]
     return curves_figure(curves, r"$\delta^{-2}=\beta/c^2$", "centres", log="xy", law="expected number")

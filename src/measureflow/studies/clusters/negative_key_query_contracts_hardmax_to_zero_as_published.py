@@ -8,7 +8,8 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.spatial import ConvexHull
 
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
+from measureflow.plotting import Figure, checks_figure
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.clusters.frank_wolfe import steps
 
 CLAIM = Claim(
@@ -70,4 +71,21 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             at_least("-I: distance of the origin to the hull", 0.1, np.median(away)),
         ),
         reason=REASON,
+        data=[
+            equal(
+                "I: how far a vertex of each hull moves, as published",
+                0.0,
+                [f[h].max() for f, h in zip(moved, hulls, strict=True)],
+                1e-11,
+            ),
+            equal("I: how far the token of largest norm moves", 0.0, largest, 1e-11),
+            at_least(
+                "-I: least norm at the end, at least the distance of the hull", away, [e.min() for e in ends], 1e-9
+            ),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """How far vertices move that should stay, and how near clouds beside the origin come to it."""
+    return checks_figure(data)

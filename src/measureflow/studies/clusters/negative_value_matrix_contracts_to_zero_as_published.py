@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_allowed, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.studies.clusters.fleeing import STARTS, TIMES, flight, paths, random_weights
@@ -65,4 +66,21 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             at_most("rate of |x|² at the start plus 2<x, mean>", 1e-12, float(rates(*map(jnp.asarray, starts)).max())),
         ),
         reason=REASON,
+        data=largest,
     )
+
+
+def draw(largest: np.ndarray) -> Figure:
+    """The largest norm over its start, which as published never grows, and over long times under the bound."""
+    figure, (left, right) = panels(2)
+    early = TIMES <= 20
+    grown = [
+        Curve("" if k else "one against nine", TIMES[early], n[early] / n[0])
+        for k, n in enumerate(largest[STARTS:][:3])
+    ]
+    draw_curves(left, grown, "time t", "largest norm over its start", title="band: as published")
+    draw_allowed(left, 0.0, 1.0)
+    t = TIMES[1:]
+    falling = [Curve(f"cloud {k + 1}", t, n[1:], np.sqrt(28 / t)) for k, n in enumerate(largest[:3])]
+    draw_curves(right, falling, "time t", "largest norm", log="xy", law="bound √(28/t)")
+    return figure

@@ -15,8 +15,9 @@ from jaxtyping import Array, Float
 from measureflow.energies import InteractionEnergy
 from measureflow.fields import SoftmaxAttention, UnnormalisedAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Sphere
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 
 CLAIM = Claim(
     "Projected unnormalised attention is a gradient flow on the sphere, and both sphere models ascend the interaction "
@@ -24,6 +25,7 @@ CLAIM = Claim(
     reference="geshkovski:25",
     where="section on the interaction energy; slide on layer normalisation of the lecture deck",
 )
+KINDS = "USA", "SA"
 CLOUDS, TOKENS, STEP = 20, 8, 1e-5
 
 
@@ -88,4 +90,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("USA climb - Σw|v|²", 0.0, errors[0], 1e-6),
         equal("SA climb - ΣwZ|v|²", 0.0, errors[1], 1e-6),
         at_least("least climb", 0.0, min(map(np.min, climbs))),
+        data=[
+            equal("SA velocity against P∇E/(wZ)", gradient / Z[..., None], sa, 1e-10),
+            *(equal(f"{kind} climb", s.sum(1), up, 1e-6) for kind, s, up in zip(KINDS, squares, climbs, strict=True)),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """Velocities against gradients of the energy, and what the energy gains against the squared speeds."""
+    return checks_figure(data)

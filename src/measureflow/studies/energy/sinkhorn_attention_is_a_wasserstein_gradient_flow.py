@@ -15,8 +15,9 @@ from measureflow.diagnostics import curl
 from measureflow.energies import GradientFlow, SinkhornEnergy
 from measureflow.fields import SinkhornAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, equal
 
 CLAIM = Claim(
     "With symmetric key-query form S and W_V=-S, Sinkhorn attention is the gradient flow of the entropic energy -∫f dμ.",
@@ -62,4 +63,12 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Check the identities at 20 random symmetric forms of norm one and clouds of 6 tokens in a square."""
     found = identities(jax.random.split(jax.random.key(seed), 20))
     # Exact identities; what is left are the sweeps, which stop when potentials change by less than 1e-12.
-    return CLAIM.judge(*(equal(name, 0.0, error.max(), 1e-9) for name, error in sorted(found.items(), reverse=True)))
+    return CLAIM.judge(
+        *(equal(name, 0.0, error.max(), 1e-9) for name, error in sorted(found.items(), reverse=True)),
+        data=[equal(name, 0.0, error, 1e-9) for name, error in found.items()],
+    )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The errors of the identities for each form and cloud."""
+    return checks_figure(data)

@@ -15,8 +15,9 @@ from measureflow.energies import AbstractEnergy, BilinearEnergy, GradientFlow
 from measureflow.fields import AbstractField, UnnormalisedAttention, Varying
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 
 CLAIM = Claim(
     "With time-dependent symmetric heads the energy changes by its explicit time derivative minus the dissipation.",
@@ -86,4 +87,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("attention against the gradient flow", 0.0, found["defect"].max(), 1e-8),
         # The explicit part has either sign and is this small in one cloud of five; not in all of twenty.
         at_least("both parts matter in some cloud", 1e-2, np.abs(parts).min(1).max()),
+        data=[
+            equal("change of the energy along the flow", change, found["slope"], 1e-8),
+            equal("explicit part and dissipation", parts, found["parts"], 1e-8),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The change of the energy of each cloud against the balance, and its two parts."""
+    return checks_figure(data)

@@ -9,8 +9,9 @@ from jaxtyping import Array, Float
 from measureflow.energies import GradientFlow, InteractionEnergy
 from measureflow.fields import UnnormalisedAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, equal
 
 CLAIM = Claim(
     "Unnormalised attention is the Wasserstein gradient flow of -1/2∬e^{<x,y>}.",
@@ -41,4 +42,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             -eqx.filter_jit(InteractionEnergy(1.0))(mu),
             1e-12 * scale,
         ),
+        data=[equal("velocity against -n grad F", descent, velocity, 1e-12 * scale)],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The velocity of each token against the gradient of the energy."""
+    return checks_figure(data)

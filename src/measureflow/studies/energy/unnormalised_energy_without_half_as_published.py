@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import UnnormalisedAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import AbstractSpace, Euclidean, Sphere
 from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, equal
 
@@ -39,12 +40,24 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Measure how much faster than attention the published flow is, in the plane and on the circle."""
     published: list[Check] = []
     instead: list[Check] = []
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for where, space in (("plane", Euclidean(2)), ("circle", Sphere(2))):
-        stated, flow = velocities(space, seed)
+        stated, flow = found[where] = velocities(space, seed)
         ratio = np.vdot(flow, stated) / np.vdot(stated, stated)
         # Exact identities, so the tolerance is that of rounding.
         published.append(equal(f"ratio of velocities, {where}", 1.0, ratio, 1e-12))
         instead.append(equal(f"ratio is two, {where}", 2.0, ratio, 1e-12))
         off = np.abs(flow - 2 * stated).max() / np.abs(stated).max()
         instead.append(equal(f"velocities are parallel, {where}", 0.0, off, 1e-12))
-    return CLAIM.judge(*published, instead=tuple(instead), reason=REASON)
+    return CLAIM.judge(*published, instead=tuple(instead), reason=REASON, data=found)
+
+
+def draw(data: dict[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """The velocity of the published flow against that of attention: on the line of slope two, not one."""
+    figure, axes = panels(2)
+    for ax, (where, (stated, flow)) in zip(axes, data.items(), strict=True):
+        x, y = stated.ravel(), flow.ravel()
+        order = np.argsort(x)
+        curves = [Curve("published flow", x[order], y[order], 2 * x[order]), Curve("as published", x[order], x[order])]
+        draw_curves(ax, curves, "velocity of attention", "velocity of the flow", law="twice as fast", title=where)
+    return figure

@@ -9,6 +9,7 @@ import numpy as np
 from measureflow.fields import L2Attention, LinearAttention, SoftmaxAttention
 from measureflow.flows import evolve
 from measureflow.measures import Gaussian
+from measureflow.plotting import Curve, Figure, draw_allowed, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.studies.gaussians.moments import closed_moments
 from measureflow.theory import gaussian as theory
@@ -44,11 +45,23 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         "L2": (L2Attention(Q, K, V), lambda m, S: theory.l2(m, S, Q, K, V)),
         "linear": (LinearAttention(A, V), lambda m, S: theory.linear(m, S, A, V)),
     }
-    checks = []
+    checks, spectra = [], {}
     for name, (field, closure) in variants.items():
         ours = np.asarray(evolve(field, Gaussian(m, cov), TIMES).map(spectrum))
-        roads = np.stack([ours, integrated(closure, mean, cov)])
+        roads = spectra[name] = np.stack([ours, integrated(closure, mean, cov)])
         # Zeros are rounding of numbers of order one, times the growth of errors over unit time.
         checks.append(equal(f"{name}: ranks at 6 times, by two roads", np.full((2, 6), 2), (roads > 1e-9).sum(-1), 0))
         checks.append(equal(f"{name}: negative eigenvalues over the largest", 0.0, min(roads.min(), 0.0), 1e-9))
-    return CLAIM.judge(*checks)
+    return CLAIM.judge(*checks, data=spectra)
+
+
+def draw(data: dict[str, np.ndarray]) -> Figure:
+    """The eigenvalues over time by two roads: two stay, and two are zero up to rounding."""
+    figure, axes = panels(len(data))
+    for ax, (name, roads) in zip(axes, data.items(), strict=True):
+        ours, theirs = np.maximum(np.abs(roads), 1e-18).transpose(0, 2, 1)
+        curves = [Curve(f"eigenvalue {k + 1}", TIMES, ours[k], theirs[k]) for k in range(4)]
+        draw_curves(ax, curves[::-1], "time t", "eigenvalue over the largest", log="y", law="by SciPy", title=name)
+        ax.set_ylim(1e-19, 1e3)
+        draw_allowed(ax, 1e-19, 1e-9)
+    return figure

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import gaussian as theory
 
@@ -11,6 +12,8 @@ CLAIM = Claim(
     reference="castin:25",
     where="derived: rank of the limit in the histograms",
 )
+MOST = 25
+"""Draws in a picture."""
 
 
 def run(size: Size = SMALL) -> Verdict:
@@ -29,5 +32,16 @@ def run(size: Size = SMALL) -> Verdict:
         *(
             equal(f"ranks in dimension {d}, least and largest", [d - d // 2] * 2, [r.min(), r.max()], 0)
             for d, r in ranks.items()
-        )
+        ),
+        data=ranks,
     )
+
+
+def draw(ranks: dict[int, np.ndarray]) -> Figure:
+    """The rank of the limit for each draw."""
+    figure, axes = panels(len(ranks), width=3.4)
+    for ax, (d, r) in zip(axes, ranks.items(), strict=True):
+        first = r[:MOST]
+        curve = Curve("", np.arange(1, len(first) + 1), first, d - d // 2)
+        draw_curves(ax, [curve], "draw", "rank of the limit", law="d − ⌊d/2⌋", title=f"d = {d}").set_ylim(0, d)
+    return figure

@@ -14,8 +14,9 @@ from scipy.integrate import solve_ivp
 from measureflow.fields import AbstractField, Perceptron, SoftmaxAttention
 from measureflow.flows import RK4, Adaptive, evolve
 from measureflow.measures import Gaussian, Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_most, equal
 from measureflow.theory import gaussian as theory
 
 CLAIM = Claim(
@@ -88,6 +89,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     errors = [
         off(law, moment_equations(mean, cov, A, V, W, b)) for law, cov in zip(laws, (root @ root.T, thin), strict=True)
     ]
+    truth = moment_equations(mean, root @ root.T, A, V, W, b)
     count, n = size.pick((20, 500), (40, 4000))
     clouds = mean + rng.normal(size=(count, n, 2)) @ root.T
     closure = np.append(laws[0].mean, np.asarray(laws[0].cov)[np.triu_indices(2)])
@@ -105,4 +107,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_most("mean moments of clouds of tokens off the closure, in standard errors", np.full(5, 6.5), deviation),
         # Otherwise the last part would say little.
         at_most("largest standard error of these", 0.05, (found.std(0, ddof=1) / np.sqrt(count)).max()),
+        data=[
+            equal("mean and covariance at the end", np.append(truth[0], truth[1][np.triu_indices(2)]), closure, 1e-8),
+            at_most("clouds off the closure, in standard errors", 6.5, deviation),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The moments of the closure against their equations, and how far clouds of tokens are from it."""
+    return checks_figure(data)

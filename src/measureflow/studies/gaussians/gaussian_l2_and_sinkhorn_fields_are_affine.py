@@ -5,7 +5,8 @@ import numpy as np
 
 from measureflow.fields import L2Attention, SinkhornAttention
 from measureflow.measures import Gaussian
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
+from measureflow.plotting import Figure, checks_figure
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, equal
 from measureflow.studies.gaussians.moments import nodes
 from measureflow.theory import gaussian as theory
 
@@ -51,4 +52,11 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("Sinkhorn: normalisation - closed form", 0.0, np.abs(doubly - predicted["sinkhorn"]).max(), 1e-8),
         equal("Sinkhorn: flow of the Gaussian - closed form", 0.0,
               np.abs(SinkhornAttention(A, V)(0.0, points, mu) - predicted["sinkhorn"]).max(), 1e-8),
+        data=[equal("L2 attention by quadrature", predicted["l2"], l2, 1e-10),
+              equal("Sinkhorn attention by normalisation", predicted["sinkhorn"], doubly, 1e-8)],
     )  # fmt: skip
+
+
+def draw(data: list[Check]) -> Figure:
+    """Attention on the nodes of a quadrature rule against the affine functions."""
+    return checks_figure(data)

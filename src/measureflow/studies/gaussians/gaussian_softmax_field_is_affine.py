@@ -5,7 +5,8 @@ import numpy as np
 
 from measureflow.fields import MultiHead, SoftmaxAttention
 from measureflow.measures import Gaussian
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.plotting import Figure, checks_figure
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 from measureflow.studies.gaussians.moments import nodes
 from measureflow.theory import gaussian as theory
 
@@ -48,4 +49,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_least(
             "covariance rate - (LΣ+ΣL^T+VΣ+ΣV^T) of a summary", 1e-3, np.abs(mixed + mixed.T - rate - extra).max()
         ),
+        data=[
+            equal("attention of a head against V(α+ΣAx)", xs @ np.asarray(L).T + np.asarray(b), heads[0], 1e-10),
+            equal("rate of the covariance against LΣ+ΣL^T", rate, mixed + mixed.T, 1e-10),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """Attention by quadrature against the affine function, and the rate of the covariance that follows."""
+    return checks_figure(data)

@@ -12,7 +12,7 @@ import numpy as np
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import RK4, Adaptive, evolve
 from measureflow.measures import Gaussian, Particles
-from measureflow.plotting import Curve, Figure, curves_figure
+from measureflow.plotting import Figure, curve_within, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal, slope
 from measureflow.studies.gaussians.moments import COV, MEAN, A, V, closed_moments, nodes
@@ -137,5 +137,5 @@ def draw(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Figure:
     n, errors, laws = found
     rooms = np.array([0.2, ROOM]) * laws
     rows = zip(("mean", "covariance"), errors.T, laws.T, rooms.T, strict=True)
-    curves = [Curve(name, n, *row) for name, *row in rows]
+    curves = [curve_within(name, n, *row) for name, *row in rows]
     return curves_figure(curves, "tokens n", "root mean square error at t = 1", log="xy", law="linear response")

@@ -29,7 +29,7 @@ CLAIM = Claim(
     where="derived: sampling error of the proposition on Gaussian initial data",
 )
 QUERY, KEY = np.array([[0.5, 0.1], [0.0, 0.4]]), -np.array([[0.6, 0.0], [0.1, 0.5]])
-NUMBERS, END = np.array([64, 512]), 0.5
+NUMBERS, END = np.array([64, 192, 512]), 0.5
 MOST = int(NUMBERS[-1])
 
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from measureflow.energies import GradientFlow
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_agreement, draw_curves, panels
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 from measureflow.training import HeadRisk, fixtures
 
 CLAIM = Claim(
@@ -17,6 +18,7 @@ CLAIM = Claim(
     reference="heads:26",
     where="equations (11)-(13), (17)-(18)",
 )
+SHARES = np.linspace(0.05, 0.95, 10)
 
 
 @eqx.filter_jit
@@ -43,7 +45,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     def mixture(s):
         return float(value(Particles(mu.space, ends, np.r_[np.full(3, (1 - s) / 3), np.full(2, s / 2)])))
 
-    shares = np.linspace(0.05, 0.95, 10)
+    shares = SHARES
     along = np.array([mixture(s) for s in shares])
     single = np.stack([slopes(one_sequence(risk, s), mu) for s in range(6)])
     drawn = np.stack([slopes(risk.draw(key, 1), mu) for key in jax.random.split(jax.random.key(seed), 40)])
@@ -64,4 +66,20 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         # The quotient is off by 5.467e-4 times the share.
         equal("difference quotient", derivative + 5.467e-4 * 1e-4, quotient, 1e-6),
         at_least("least second difference along the mixture", 0.0, np.diff(along, 2).min()),
+        data=(
+            along,
+            float(value(mu)) + shares * derivative,
+            equal("N times the head gradient", slopes(risk, mu), 3 * gradient, 1e-10),
+        ),
     )
+
+
+def draw(data: tuple[np.ndarray, np.ndarray, Check]) -> Figure:
+    """The risk along a mixture between its tangent and its chord, and the gradients of both normalisations."""
+    along, tangent, gradients = data
+    figure, (left, right) = panels(2)
+    chord = np.interp(SHARES, SHARES[[0, -1]], along[[0, -1]])
+    curve = Curve("mixture of measures", SHARES, along - chord, tangent - chord, (tangent - chord, 0.0 * chord))
+    draw_curves(left, [curve], "share of the second measure", "risk minus its chord", law="tangent at the start")
+    draw_agreement(right, gradients)
+    return figure

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.heads.balls import RISK, balls, optimum
 from measureflow.training import duality_gap
@@ -43,4 +44,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("their gaps", averages, [one.gap for one in found], 1e-9),
         at_most("their lower bounds", np.full(count, best.risk), [one.lower_bound for one in found]),
         at_least("their risks", np.full(count, best.lower_bound), [one.risk for one in found]),
+        data=(best.risk, [(one.lower_bound, one.risk) for one in (best, *found)]),
     )
+
+
+def draw(data: tuple[float, list[tuple[float, float]]]) -> Figure:
+    """What the gap leaves open for the optimum, the first, and for random measures: the least risk lies in each interval."""
+    least, brackets = data
+    below, above = np.array(brackets).T
+    x = np.arange(1, len(brackets) + 1)
+    curves = [Curve("risk", x, above, least), Curve("lower bound: risk minus gap", x, below, least)]
+    return curves_figure(curves, "measure", "risk", law="least risk")

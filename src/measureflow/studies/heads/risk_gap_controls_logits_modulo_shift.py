@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
+from measureflow.plotting import Figure, checks_figure
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.theory import heads
 from measureflow.training import FullHeads, HeadRisk
 
@@ -19,7 +20,7 @@ WORDS = 5
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Logits drawn at random, labels that realise them, and small changes of the logits."""
-    rng, ratios, forms, shifts = np.random.default_rng(seed), [], [], []
+    rng, ratios, forms, shifts, gaps = np.random.default_rng(seed), [], [], [], []
     for _ in range(size.pick(20, 200)):
         z = jnp.asarray(rng.normal(size=(1, 1, WORDS)))
         p = jax.nn.softmax(z)
@@ -30,6 +31,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         gap = float(risk.loss(z + jnp.asarray(delta)[None, None]) - risk.loss(z))
         forms.append(gap / (delta @ S @ delta / 2))
         ratios.append(gap / (np.linalg.eigvalsh(S)[1] / 2 * (delta @ delta)))
+        gaps.append(gap)
         shifts.append(float(risk.loss(z + 3.7) - risk.loss(z)))
     return CLAIM.judge(
         # The cubic term at |δ| = 0.001 is of the order of a thousandth, rounding of 1e-7 by 1e-15 smaller still. Without the
@@ -39,4 +41,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_least("gap over κ|δ|²", 1.0, min(ratios), slack=0.01),
         # Rounding of the logarithm of a sum.
         at_most("gap of a constant shift", 1e-14, np.abs(shifts).max()),
+        data=[
+            equal("gap over δ^T S δ / 2", 1.0, forms, 0.01),
+            at_least("gap, at least κ|δ|²", np.divide(gaps, ratios), gaps, np.divide(gaps, ratios) / 100),
+            equal("gap of a constant shift", 0.0, shifts, 1e-14),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The gap of small changes against the quadratic form and against its bound, and of shifts, which it does not see."""
+    return checks_figure(data)

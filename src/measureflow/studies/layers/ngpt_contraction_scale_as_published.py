@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
-from measureflow.studies.layers.ngpt import late_slopes
+from measureflow.studies.layers.ngpt import STEPS, late_slopes
 
 CLAIM = Claim(
     "As published: the nGPT contraction scale is α_t.",
@@ -28,4 +29,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             equal("slopes over that of alpha = 1, alpha = 1/2 and 2", [0.5, 2.0], ratios, [0.025, 0.1]),  # 5%
         ),
         reason=REASON,
+        data=-slopes,
     )
+
+
+def draw(rates: np.ndarray) -> Figure:
+    """The rate at which the variance falls, against the step: as measured, and as the printed scale says."""
+    curves = [
+        Curve("measured", STEPS, rates, 2 * STEPS, (1.9 * STEPS, 2.1 * STEPS)),
+        Curve("as published, 2/α", STEPS, 2 / STEPS),
+    ]
+    return curves_figure(curves, "step α", "rate of the variance", log="xy", law="2α")

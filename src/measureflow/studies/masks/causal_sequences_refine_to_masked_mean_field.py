@@ -58,7 +58,7 @@ def shared(sequence: Sequence) -> Sequence:
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Double the number of tokens and watch the distance to the limit, or to the next refinement."""
-    sizes = size.pick((50, 100, 200), (200, 400, 800, 1600))
+    sizes = size.pick((25, 50, 100, 200), (200, 400, 800, 1600))
     A, V = np.random.default_rng(seed).normal(size=(2, 2, 2)) / 2
     angles = [3 * np.arange(1, n + 1) / n for n in sizes]
     curves = [deep(A, V, Sequence(PLANE, np.stack([np.cos(t), t], 1))) for t in angles]

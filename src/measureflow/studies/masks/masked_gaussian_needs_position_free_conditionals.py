@@ -10,6 +10,7 @@ import numpy as np
 from measureflow.fields import Causal, SoftmaxAttention
 from measureflow.flows import evolve
 from measureflow.measures import Gaussian, Sequence
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
 
@@ -56,4 +57,23 @@ def run(size: Size = SMALL) -> Verdict:
         # Ten times the tolerance of the solver.
         equal("tokens at time 1/2, one law, against an affine map", stretch * NODES[middle], ends[0][middle], 1e-7),
         at_least("bend of the map to time 1/2, two laws", 1e-3, bend(1 + NODES[middle], ends[1][middle])),
+        data=(fields[-1][:, 0], mixed, ends[0][middle], ends[1][middle], stretch),
     )
+
+
+def draw(data: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]) -> Figure:
+    """What the last position sees, and where its tokens are at time 1/2, for one law at all positions and for two."""
+    one, two, end_one, end_two, stretch = data
+    figure, (left, right) = panels(2)
+    x, start = QUERIES[:, 0], NODES[np.abs(NODES) < 3]
+    a = A[0, 0] * x
+    laws = V[0, 0] * a, V[0, 0] * (a + 1 / (1 + np.exp(-a)))
+    draw_curves(left, [Curve("one law", x, one, laws[0]), Curve("two laws", x, two, laws[1])], "query x", "field at the end",
+                law="formula")  # fmt: skip
+    affine = np.polyval(np.polyfit(1 + start, end_two, 1), 1 + start)
+    maps = [
+        Curve("one law", start, end_one - stretch * start, 0.0),
+        Curve("two laws", 1 + start, end_two - affine, 0.0),
+    ]
+    draw_curves(right, maps, "token at time 0", "distance from an affine map at time 1/2", law="affine")
+    return figure

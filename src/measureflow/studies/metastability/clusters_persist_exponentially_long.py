@@ -11,7 +11,7 @@ import numpy as np
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, draw_curves, label_axes, panels
+from measureflow.plotting import Curve, Figure, curve_within, draw_curves, label_axes, panels
 from measureflow.plotting.colours import FAINT, PALETTE
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
@@ -126,7 +126,7 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     left.legend(frameon=False, fontsize=10, loc="lower left")
     label_axes(left, "logarithm of time, log(t) / β", "angle between clusters")
     curves = [
-        Curve(f"start {i + 1}", betas, log, law, ROOM * betas)
+        curve_within(f"start {i + 1}", betas, log, law, ROOM * betas)
         for i, (log, law) in enumerate(zip(found["left"], found["law"], strict=True))
     ]
     draw_curves(

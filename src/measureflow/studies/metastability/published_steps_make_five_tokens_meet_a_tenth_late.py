@@ -15,7 +15,7 @@ from measureflow.diagnostics import Linkage, merge_times
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import Adaptive, Euler, evolve, layers
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting import Curve, Figure, curve_within, draw_curves, panels
 from measureflow.plotting.colours import FAINT, INK
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal, slope
@@ -121,7 +121,7 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
     ]
     draw_curves(left, groups, "time t", "clusters", log="x")
     delays = [
-        Curve(
+        curve_within(
             name, steps, found[key][:, -1] / exact[-1] - 1, found[f"of {key}"][:, -1] / exact[-1] - 1, steps / exact[-1]
         )
         for name, key in {"layers": "layers", "Euler steps": "euler"}.items()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from measureflow.diagnostics import line_modes
-from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting import Figure, curve_within, draw_curves, panels
 from measureflow.plotting.colours import FAINT, INK
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.studies.modes.drawn import on_a_grid
@@ -112,9 +112,9 @@ def proved(draws: list[np.ndarray]) -> int:
 def draw(rows: dict[str, Rows]) -> Figure:
     """Counts against the formula, and their squares over β, which √β alone would keep constant."""
     figure, (left, right) = panels(2)
-    counts = [Curve(name, row.n, row.found, row.formula, row.tolerance) for name, row in rows.items()]
+    counts = [curve_within(name, row.n, row.found, row.formula, row.tolerance) for name, row in rows.items()]
     squares = [
-        Curve(
+        curve_within(
             name, row.n, row.found**2 / row.beta, row.formula**2 / row.beta, 2 * row.formula * row.tolerance / row.beta
         )
         for name, row in rows.items()

@@ -19,7 +19,7 @@ from measureflow.diagnostics import line_modes
 from measureflow.fields import SoftmaxAttention
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
-from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting import Figure, curve_within, draw_curves, panels
 from measureflow.plotting.colours import INK
 from measureflow.spaces import Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
@@ -126,9 +126,12 @@ def draw(found: dict) -> Figure:
     figure, (left, right) = panels(2)
     L, shot = found["tokens"], found["modes"][1]
     rows = {f"clusters, t = {t:g}": [part[:, i] for part in found["clusters"]] for i, t in enumerate(TIMES[1:])}
-    shares = [Curve("modes of the start", L, *found["modes"]), *(Curve(name, L, *row) for name, row in rows.items())]
+    shares = [
+        curve_within("modes of the start", L, *found["modes"]),
+        *(curve_within(name, L, *row) for name, row in rows.items()),
+    ]
     draw_curves(left, shares, "tokens per bandwidth L", "share of the tokens", log="x", law="shot noise, and the line")
-    ratios = [Curve(name, L, *(part / shot for part in row)) for name, row in rows.items()]
+    ratios = [curve_within(name, L, *(part / shot for part in row)) for name, row in rows.items()]
     draw_curves(right, ratios, "tokens per bandwidth L", "clusters over modes", log="x", law="the line")
     fine = np.geomspace(L[0], 0.2, 30)
     alone = np.exp((2 - meeting_distance(10.0)) * fine)

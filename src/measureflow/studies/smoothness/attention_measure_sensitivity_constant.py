@@ -10,8 +10,9 @@ from scipy.spatial.distance import cdist
 
 from measureflow.fields import SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_most
 from measureflow.theory import bounds
 
 CLAIM = Claim(
@@ -50,7 +51,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     norms = np.linalg.norm(V, 2, axis=(1, 2)), np.linalg.norm(A, 2, axis=(1, 2)), np.linalg.norm(x, axis=1)
     changes = np.asarray(change(*map(jnp.asarray, (A, V, x, clouds))))
     distances = np.array([wasserstein(*pair) for pair in clouds])
+    limits = bounds.sensitivity(*norms, 1.0) * distances
     # An inequality, so no slack.
     return CLAIM.judge(
-        at_most("change over c(x,R) W_1", 1.0, (changes / bounds.sensitivity(*norms, 1.0) / distances).max())
+        at_most("change over c(x,R) W_1", 1.0, (changes / limits).max()),
+        data=[at_most("change of the output, at most c(x,R) W₁", limits, changes)],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The change of the output for each pair of clouds against its bound."""
+    return checks_figure(data)

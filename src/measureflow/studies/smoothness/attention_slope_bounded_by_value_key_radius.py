@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import AbstractField, L2Attention, SinkhornAttention, SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_most, equal
 from measureflow.theory import bounds
 
 CLAIM = Claim(
@@ -115,7 +116,8 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     setting = Q, K, V, tokens, weights, radius[:, None] * rng.normal(size=(CLOUDS, 2))
     measured, limit = measure(*setting), limits(Q, K, V, radius)
     errors = (np.abs(measured - formula(*setting)).max((2, 3)) / limit).max(0)
-    ratios = (np.linalg.norm(measured, 2, axis=(2, 3)) / limit).max(0)
+    steepness = np.linalg.norm(measured, 2, axis=(2, 3))
+    ratios = (steepness / limit).max(0)
     sharp = opposite_pairs(rng, radius[:10])
     reached = np.linalg.norm(measure(*sharp), 2, axis=(2, 3)) / limits(sharp[0], sharp[1], sharp[2], radius[:10])
     return CLAIM.judge(
@@ -124,4 +126,16 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         # A theorem, so no slack.
         *(at_most(f"slope over its bound, {kind}", 1.0, r) for kind, r in zip(KINDS, ratios, strict=True)),
         equal("slope over its bound, two opposite tokens", np.ones(3), reached.mean(0), 1e-8),
+        data=[
+            *(at_most(f"slope, {kind}", limit[:, k], steepness[:, k]) for k, kind in enumerate(KINDS)),
+            *(
+                equal(f"slope over bound, opposite tokens, {kind}", 1.0, reached[:, k], 1e-8)
+                for k, kind in enumerate(KINDS)
+            ),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The slope of each cloud against its bound, and how nearly two opposite tokens reach it."""
+    return checks_figure(data)

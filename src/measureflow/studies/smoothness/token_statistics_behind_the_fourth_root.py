@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 
 from measureflow.models.synthetic_clouds import SYNTHETIC_CLOUDS
-from measureflow.plotting import Curve, Figure, draw_curves, panels
+from measureflow.plotting import Figure, curve_within, draw_curves, panels
 from measureflow.plotting.colours import FAINT, INK
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.studies.smoothness.jacobian import norm
@@ -120,7 +120,7 @@ def draw(data: dict) -> Figure:
     """Log loads over the length, and exponents over 2g²/(s log n), in which all of them are one curve."""
     figure, (left, right) = panels(2)
     rows = [
-        Curve(f"s = {s:g}, g = {g:g}", data["lengths"], logs, data["table"][s, g], data["room"][s])
+        curve_within(f"s = {s:g}, g = {g:g}", data["lengths"], logs, data["table"][s, g], data["room"][s])
         for (s, g), logs in data["found"].items()
     ]
     draw_curves(left, rows, "tokens n", "logarithm of the load", log="x", law="independent scores")
@@ -128,7 +128,7 @@ def draw(data: dict) -> Figure:
     at = np.outer(SHARP, FAR / middle).ravel()
     order = np.argsort(at)
     curves = [
-        Curve(f"independent scores, s = {s:g}", at[order], grown.ravel()[order], law.ravel()[order], 0.02)
+        curve_within(f"independent scores, s = {s:g}", at[order], grown.ravel()[order], law.ravel()[order], 0.02)
         for s, (grown, law) in data["far"].items()
     ]
     draw_curves(right, curves, r"$2g^2/(s\,\log n)$", "exponent", law="law")

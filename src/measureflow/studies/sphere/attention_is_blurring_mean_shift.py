@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 
 from measureflow.fields import SoftmaxAttention
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Sphere
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 
 CLAIM = Claim(
     "SA on the sphere is the Riemannian gradient of the log of a Gaussian density estimate.",
@@ -46,4 +47,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     return CLAIM.judge(
         equal("velocity - P grad log density / beta", 0.0, jnp.abs(velocity - climb).max(), 1e-10),
         at_least("largest speed, so that there is something to compare", 0.1, jnp.abs(velocity).max(axis=(1, 2, 3))),
+        data=[equal(f"velocities, β = {b}", c, v, 1e-10) for b, c, v in zip((1, 5), climb, velocity, strict=True)],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The velocities of tokens against the gradients of the log density over beta."""
+    return checks_figure(data)

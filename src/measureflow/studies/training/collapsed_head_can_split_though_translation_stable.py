@@ -7,6 +7,7 @@ import numpy as np
 from measureflow.energies import AbstractEnergy
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.training import Descent, Ridge, fixtures, stability
@@ -18,7 +19,9 @@ CLAIM = Claim(
     reference="heads:26",
     where="remark 7.7",
 )
-DECAY = 0.05
+DECAY, FRAMES = 0.05, 61
+LONG, SHORT = 300.0, 20.0
+"""The times of two heads that split and of two that return."""
 
 
 @eqx.filter_jit
@@ -28,10 +31,10 @@ def value(energy: AbstractEnergy, heads: jnp.ndarray) -> jnp.ndarray:
 
 
 @eqx.filter_jit
-def last(energy: AbstractEnergy, heads: jnp.ndarray, end: jnp.ndarray) -> Particles:
-    """Heads after a time; two at the least, so that one program moves those that split and those that return."""
-    times = jnp.stack([jnp.zeros_like(end), end])
-    return evolve(Descent(energy), Particles(Euclidean(4), heads), times, Adaptive(1e-9, 1e-12)).final
+def moving(energy: AbstractEnergy, heads: jnp.ndarray, end: jnp.ndarray) -> jnp.ndarray:
+    """Two heads over time; one program moves those that split and those that return."""
+    times = end * jnp.linspace(0.0, 1.0, FRAMES)
+    return evolve(Descent(energy), Particles(Euclidean(4), heads), times, Adaptive(1e-9, 1e-12)).measures.points
 
 
 def best_full_head(starts: int, seed: int) -> jnp.ndarray:
@@ -52,9 +55,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     trio = Particles(Euclidean(4), jnp.tile(rest[None], (3, 1)))
     spectrum = np.linalg.eigvalsh(np.asarray(matrix(translation, energy, trio)))
     expected = np.sort(np.r_[np.tile(found.splitting, 2), found.translation])
-    long = last(energy, jnp.stack([rest + v, rest - v]), jnp.array(300.0))
-    moved = last(energy, jnp.tile(rest + 100 * v, (2, 1)), jnp.array(20.0))
-    returned = float(jnp.linalg.norm(moved.points[0] - rest))
+    long = moving(energy, jnp.stack([rest + v, rest - v]), jnp.array(LONG))
+    moved = moving(energy, jnp.tile(rest + 100 * v, (2, 1)), jnp.array(SHORT))
+    apart, away = (np.linalg.norm(each[:, 0] - rest, axis=1) for each in (long, moved))
 
     f1 = fixtures.f1()
     full, head = f1 + Ridge(DECAY), best_full_head(size.pick(24, 48), seed)
@@ -70,11 +73,11 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("spectrum of three heads: H twice and H_tr once", expected, spectrum, 1e-8),
         # Second order in the displacement.
         equal("growth of a split, F2", 0.144779, observed_rate(energy, rest, jnp.stack([v, -v]), (0.0, 10.0)), 1e-3),
-        at_most("a translation of 0.1 has returned by t = 20", 1e-3, returned),
+        at_most("a translation of 0.1 has returned by t = 20", 1e-3, away[-1]),
         equal(
             "risk of one head and of two, F2",
             [5.90436800, 5.89203735],
-            [value(energy, rest[None]), value(energy, long.points)],
+            [value(energy, rest[None]), value(energy, long[-1])],
             1e-6,
         ),
         equal("risk of the best full head, F1", 4.4117078632, value(full, head[None]), 1e-6),
@@ -89,4 +92,21 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         # Identities at a numerical rest point.
         equal("u^T H u for u = (0, 0, W_V, W_O)", 0.0, u @ H @ u, 1e-8),
         equal("H u + (2λW_Q, 2λW_K, 0, 0)", 0.0, np.abs(H @ u - image).max(), 1e-8),
+        data=(apart, away, float(found.splitting[0]), float(found.translation[0])),
     )
+
+
+def draw(data: tuple[np.ndarray, np.ndarray, float, float]) -> Figure:
+    """How far heads are from where they had collapsed: two that start on either side, and two that start together."""
+    apart, away, splitting, together = data
+    figure, (left, right) = panels(2)
+    t = np.linspace(0.0, LONG, FRAMES)
+    law = apart[0] * np.exp(-2 * splitting * t)
+    t, apart, growth = t[:25], apart[:25], np.where(law < 1, law, np.nan)[:25]
+    draw_curves(left, [Curve("two heads apart", t, apart, growth)], "time t", "distance from the rest point", log="y",
+                law=r"$e^{-2λ_{\min}(H)t}$")  # fmt: skip
+    t = np.linspace(0.0, SHORT, FRAMES)
+    return_ = away[0] * np.exp(-2 * together * t)
+    draw_curves(right, [Curve("two heads together", t, away, return_)], "time t", "distance from the rest point", log="y",
+                law=r"slowest: $e^{-2λ_{\min}(H_{tr})t}$")  # fmt: skip
+    return figure

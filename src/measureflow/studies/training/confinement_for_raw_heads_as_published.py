@@ -7,8 +7,9 @@ import numpy as np
 from measureflow.energies import GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 from measureflow.training import Descent, InverseTime, fixtures
 from measureflow.training.convergence import confinement
 from measureflow.training.curvature import stiffness
@@ -45,4 +46,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             at_least("stiffness at t = 6 over the start", 1.5, stiffness(risk, final) / stiffness(risk, mu)),
         ),
         reason=REASON,
+        data=[
+            at_least("<θ,∇Ψ> of heads and mirror images", 0.0, np.concatenate(radial)),
+            equal("<θ,∇Ψ> of a mirror image against minus that of its head", -radial[0], radial[1], 1e-12),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The radial part of the gradient at heads, where it should not be negative, and at their mirror images."""
+    return checks_figure(data)

@@ -13,6 +13,7 @@ from scipy.spatial.distance import pdist
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.flows import Adaptive, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.training import Descent, HeadRisk, Ridge, fixtures
@@ -56,7 +57,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     C = slope_bound(risk)
     mu = Particles(Euclidean(4), in_ball(rng, 8, RADIUS), rng.uniform(0.5, 1.5, 8))
     steepest = np.linalg.norm(slope(risk, mu, in_ball(rng, 2000, 5.0)), axis=1).max()
-    dissipative, radial, above, below = [], [], [], []
+    dissipative, radial, above, below, roots = [], [], [], [], []
     for ridge in RIDGES:
         x = in_ball(rng, 500, RADIUS)
         outward = np.asarray((x * slope(risk + Ridge(ridge), mu, x)).sum(1))
@@ -67,8 +68,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         root = np.sqrt(np.asarray(path.map(lambda m: m.expect(lambda t: jnp.sum(t**2)))))
         # The root r of the second moment obeys |r' + 2 λ r| <= 2 C.
         kept = np.exp(-2 * ridge * TIMES)
-        above.append((root - kept * root[0] - (1 - kept) * C / ridge).max())
-        below.append((root - kept * root[0] + (1 - kept) * C / ridge).min())
+        middle, room = kept * root[0], (1 - kept) * C / ridge
+        above.append((root - middle - room).max())
+        below.append((root - middle + room).min())
+        roots.append((root, middle - room, middle + room))
     return CLAIM.judge(
         # Inequalities with a constant that no sample enters, so without slack but for the integrator.
         at_least("<θ,∇Ψ_λ> - λ|θ|²/2 + C²/(2λ), λ = 0.3, 0.1", [0.0, 0.0], dissipative),
@@ -78,4 +81,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         # C adds up data that pull in different directions: it is a factor of about 13 above what heads reach.
         at_most("largest |∇Ψ| without ridge over C", 1.0, steepest / C),
         at_least("largest |∇Ψ| without ridge over C, from below", 0.02, steepest / C),
+        data=roots,
     )
+
+
+def draw(data: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Figure:
+    """The root of the second moment over time, between the bounds that ridge and slopes give."""
+    curves = [
+        Curve(f"λ = {ridge:g}", TIMES, root, band=(np.maximum(low, 0.0), high))
+        for ridge, (root, low, high) in zip(RIDGES, data, strict=True)
+    ]
+    return curves_figure(curves, "time t", "root of the second moment", title="bands: between both bounds")

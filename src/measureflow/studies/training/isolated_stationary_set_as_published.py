@@ -12,6 +12,7 @@ from jax.scipy.linalg import expm
 
 from measureflow.energies import AbstractEnergy, GradientFlow
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, draw_allowed, draw_curves, panels
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most
 from measureflow.theory import heads as theory
@@ -69,8 +70,8 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     paths = [path_of(theta, A) for theta, A in zip(heads, turns, strict=True)]
     wrong = [path_of(theta, A, turn_keys=False) for theta, A in zip(heads, turns, strict=True)]
     lengths = [float(np.linalg.norm(np.diff(np.asarray(p), axis=0), axis=1).sum()) for p in paths]
-    largest = [float(slopes(e, p).max()) for e, p in zip(energies, paths, strict=True)]
-    astray = [float(slopes(e, p).max()) for e, p in zip(energies, wrong, strict=True)]
+    along, beside = ([np.asarray(slopes(e, p)) for e, p in zip(energies, ways, strict=True)] for ways in (paths, wrong))
+    largest, astray = ([float(each.max()) for each in ways] for ways in (along, beside))
     return CLAIM.judge(
         # Were the set totally disconnected, a path in it would have no length.
         at_most("length of a path of stationary heads, raw", 1e-8, lengths[0]),
@@ -81,4 +82,19 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             at_least("gradient where queries turn alone", 1e-3, astray),
         ),
         reason=REASON,
+        data=list(zip(along, beside, strict=True)),
     )
+
+
+def draw(data: list[tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """The gradient along the paths of heads: zero where queries and keys turn together, and not where queries turn alone."""
+    figure, axes = panels(2)
+    for ax, title, (together, alone) in zip(axes, ("raw head", "with weight decay"), data, strict=True):
+        curves = [
+            Curve("queries and keys turn", SHARES, np.maximum(together, 1e-18)),
+            Curve("queries alone", SHARES[1:], alone[1:]),
+        ]
+        draw_curves(ax, curves, "share of the turn", "size of the gradient", log="y", title=title)
+        ax.set_ylim(1e-19, 1e2)
+        draw_allowed(ax, 1e-19, 1e-8)
+    return figure

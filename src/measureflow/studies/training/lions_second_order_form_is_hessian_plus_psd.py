@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 from measureflow.training import HeadRisk, fixtures
 from measureflow.training.perturbation import splitting
 
@@ -52,4 +53,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("second difference - both terms", 0.0, np.abs(difference - hessian - spread).max(), 1e-6),
         at_least("least measure term", 0.0, spread.min()),
         at_least("the measure term matters", 1e-3, spread.max()),
+        data=[
+            equal("second difference against both terms", hessian + spread, difference, 1e-6),
+            at_least("measure term", 0.0, spread),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """Second differences of the risk against the two terms, and the term that is never negative."""
+    return checks_figure(data)

@@ -12,10 +12,11 @@ from jaxtyping import Array, Float
 
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import Constant, Descent, Ridge, fixtures
-from measureflow.training.perturbation import matrix, observed_rate, splitting, translation
+from measureflow.training.perturbation import distances_over_time, matrix, observed_rate, splitting, translation
 
 CLAIM = Claim(
     "Theorem 7.8: a negative direction of H_tr makes the Dirac unstable with initial speed -4ξη^2 v^TH_tr v.",
@@ -23,6 +24,7 @@ CLAIM = Claim(
     where="theorem 7.8",
 )
 SIZE, DECAY, RATE = 1e-4, 0.1, 0.7
+TIMES = np.linspace(0.0, 1.0, 9)
 
 
 def one_head_risk(theta: Float[Array, " D"], x: Float[Array, "S T d"], targets: Array, W: Array) -> Array:
@@ -61,6 +63,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     v = jnp.asarray(vectors[:, 0])
     speeds = [float(speed(energy, theta, h)) for h in (SIZE * v, -SIZE * v)]
     growth = observed_rate(energy, theta, SIZE / 100 * v[None], (0.0, 1.0))
+    leaving = distances_over_time(energy, theta, SIZE / 100 * v[None], TIMES)
     return CLAIM.judge(
         equal(
             "H_tr against the Hessian of the one-head risk", 0.0, np.abs(found - H - DECAY * np.eye(24)).max(), 1e-12
@@ -72,4 +75,13 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_most("least eigenvalue of H_tr", -0.05, values[0]),
         # So the head is not one for which moving together and apart are the same.
         at_least("largest entry of H_tr - H", 1e-3, np.abs(found - frozen).max()),
+        data=(leaving, float(values[0])),
     )
+
+
+def draw(data: tuple[np.ndarray, float]) -> Figure:
+    """How far the head is from where it rested, on a logarithmic scale, and the rate of the Hessian within its tolerance."""
+    away, least = data
+    laws = [away[0] * np.exp((-2 * least + room) * TIMES) for room in (0.0, -1e-3, 1e-3)]
+    curve = Curve("displaced head", TIMES, away, laws[0], (laws[1], laws[2]))
+    return curves_figure([curve], "time t", "distance from the rest point", log="y", law=r"$e^{-2λ_{\min}(H_{tr})t}$")

@@ -4,16 +4,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.training import Ridge, fixtures, stability
-from measureflow.training.perturbation import matrix, observed_rate, rest_point, splitting, translation
+from measureflow.training.perturbation import (
+    distances_over_time,
+    matrix,
+    observed_rate,
+    rest_point,
+    splitting,
+    translation,
+)
 
 CLAIM = Claim(
     "Theorem 7.5: a Dirac head with positive definite H attracts nearby laws exponentially.",
     reference="heads:26",
     where="theorem 7.5",
 )
+TIMES = np.linspace(0.0, 5.0, 9)
 APART = [0.232870, 0.280480, 0.311642, 0.460502]
 TOGETHER = [0.313545, 0.375379, 0.440957, 0.807942]
 
@@ -41,4 +50,20 @@ def run(size: Size = SMALL) -> Verdict:
         equal("rate of a centred pair", -2 * found.splitting[0], pair, 1e-3),
         equal("rate of a shifted head", -2 * found.translation[0], shift, 1e-3),
         equal("published rates", [-0.465740, -0.62709], [pair, shift], 1e-3),
+        data=[
+            ("pair apart", distances_over_time(energy, rest, jnp.stack([apart, -apart]), TIMES), found.splitting[0]),
+            ("one head aside", distances_over_time(energy, rest, together[None], TIMES), found.translation[0]),
+        ],
+    )
+
+
+def draw(data: list[tuple[str, np.ndarray, float]]) -> Figure:
+    """How far displaced heads are from where they rest, on a logarithmic scale, and the rates of both Hessians."""
+    curves = [
+        Curve(name, TIMES, away, away[0] * np.exp(-2 * least * TIMES),
+              tuple(away[0] * np.exp((-2 * least + room) * TIMES) for room in (-1e-3, 1e-3)))
+        for name, away, least in data
+    ]  # fmt: skip
+    return curves_figure(
+        curves, "time t", "distance from the rest point", log="y", law=r"$e^{-2λ_{\min}t}$ of $H$, $H_{tr}$"
     )

@@ -9,8 +9,9 @@ import numpy as np
 
 from measureflow.energies import AbstractEnergy
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import Ridge, fixtures
 from measureflow.training.perturbation import matrix, rest_point, splitting
 
@@ -73,9 +74,18 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             at_least("norms of the best heads", [0.5, 0.5], [np.linalg.norm(theta) for theta in best]),
         ),
         reason=REASON,
+        data=[
+            at_least("least eigenvalue of H, 20 raw heads and 2 best", 1e-6, lowest),
+            equal("H (0, 0, W_V, W_O) at the best heads", shown, pushes, 1e-8),
+        ],
     )
 
 
 def blocks(h: np.ndarray) -> float:
     """The largest entry of the value block and the output block."""
     return max(np.abs(h[12:18, 12:18]).max(), np.abs(h[18:, 18:]).max())
+
+
+def draw(data: list[Check]) -> Figure:
+    """The least eigenvalues, which as published should be positive, and the direction in which the form is zero."""
+    return checks_figure(data)

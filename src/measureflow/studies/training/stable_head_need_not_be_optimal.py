@@ -5,9 +5,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from scipy.optimize import minimize_scalar
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 from measureflow.training import Ridge, fixtures
@@ -20,6 +22,8 @@ CLAIM = Claim(
     where="remarks 6.4 and 6.5, section 8",
 )
 DECAY, RADIUS = 1.0, 2.0
+SHARES = np.linspace(1e-3, 0.4, 40)
+"""Of the better head."""
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
@@ -46,4 +50,14 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         at_most("Ψ of the best unit head is below -λ", -DECAY, response.value),
         equal("risk with that head", 5.48441567, found.fun, 1e-5),
         at_most("risk with that head is below that of zero", float(value(zero)) - 0.05, found.fun),
+        data=([along(share) for share in SHARES], float(value(zero)), (found.x, found.fun)),
+    )
+
+
+def draw(data: tuple[list[float], float, tuple[float, float]]) -> Figure:
+    """The risk on the way from the zero head to another: nothing below is near, and something is far away."""
+    along, zero, (share, least) = data
+    curves = [Curve("towards the better head", SHARES, along, zero), Curve("least", [share], [least])]
+    return curves_figure(
+        curves, "share of the better head", "risk with decay", law="risk of the zero head, which is stable"
     )

@@ -4,8 +4,9 @@ import jax
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, checks_figure
 from measureflow.spaces import Euclidean
-from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal
+from measureflow.studies.base import SMALL, Check, Claim, Size, Verdict, at_least, equal
 from measureflow.training import fixtures
 from measureflow.training.perturbation import coupling, matrix, splitting, translation
 
@@ -34,4 +35,14 @@ def run(size: Size = SMALL) -> Verdict:
         equal("H_tr - Hessian of the one-head risk", 0.0, np.abs(together - one_head).max(), 1e-8),
         equal("K - E Σ J^T S J", 0.0, np.abs(K - formula).max(), 1e-8),
         at_least("least eigenvalue of K", 0.0, np.linalg.eigvalsh(K)[0], slack=1e-12),
+        data=[
+            equal("entries of H + K", one_head, H + K, 1e-8),
+            equal("entries of K", formula, K, 1e-8),
+            at_least("eigenvalues of K", 0.0, np.linalg.eigvalsh(K), 1e-12),
+        ],
     )
+
+
+def draw(data: list[Check]) -> Figure:
+    """The entries of both matrices against their formulas, and the eigenvalues of K."""
+    return checks_figure(data)

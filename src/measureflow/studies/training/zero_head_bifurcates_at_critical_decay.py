@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from measureflow.plotting import Curve, Figure, curves_figure, draw_allowed
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, equal
 from measureflow.theory import heads
 from measureflow.training import Ridge, fixtures
@@ -34,9 +35,20 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("critical decay of the library", critical, critical_decay(risk), 1e-12),
         # What is left of other modes in the window, and the square of the noise.
         equal("rates at λ/λ_c = 1.5, 1.1, 0.9", predicted, rates, 1e-3),
+        data=(critical, rates),
     )
 
 
 def _outputs(noise):
     """Noise on values and outputs: queries and keys only decay, and would hide the slow mode for long."""
     return noise.at[:, :12].set(0.0)
+
+
+def draw(data: tuple[float, list[float]]) -> Figure:
+    """The rate at which heads leave zero, against the decay: it changes sign at the critical one."""
+    critical, rates = data
+    predicted = np.array([float(heads.zero_head_rate(ratio * critical, critical)) for ratio in RATIOS])
+    curve = Curve("measured", RATIOS, rates, predicted, (predicted - 1e-3, predicted + 1e-3))
+    figure = curves_figure([curve], "λ/λ_c", "rate", law="theory", title="band: the zero head is stable")
+    draw_allowed(figure.axes[0], -np.inf, 0.0)
+    return figure

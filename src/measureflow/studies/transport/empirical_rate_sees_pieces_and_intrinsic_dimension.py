@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from measureflow.measures import Particles
+from measureflow.plotting import Figure, curves_figure, power_curve
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal, slope
 from measureflow.transport import wasserstein
@@ -54,12 +55,12 @@ def distances(pairs: np.ndarray, p: Literal[1, 2]) -> np.ndarray:
     return np.array([float(wasserstein(Particles(space, x), Particles(space, y), p)) for x, y in pairs])
 
 
-def fitted(rng: np.random.Generator, law: Law, sizes: tuple[int, ...]) -> tuple[float, float]:
-    """The slope of the mean distance in logarithms of the number of points, and its standard error."""
+def fitted(rng: np.random.Generator, law: Law, sizes: tuple[int, ...]) -> tuple[float, float, list[float]]:
+    """The slope of the mean distance in logarithms of the number of points, its standard error, and the means."""
     found = [distances(law.place(rng.random((law.repeats, 2, n, law.dim))), law.p) for n in sizes]
     relative = np.array([d.std(ddof=1) / d.mean() / np.sqrt(law.repeats) for d in found])
-    x = np.log(sizes) - np.log(sizes).mean()
-    return slope(sizes, [d.mean() for d in found]), float(np.linalg.norm(x * relative) / (x @ x))
+    x, means = np.log(sizes) - np.log(sizes).mean(), [float(d.mean()) for d in found]
+    return slope(sizes, means), float(np.linalg.norm(x * relative) / (x @ x)), means
 
 
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
@@ -70,7 +71,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     curves, sheets, lines = size.pick((80, 20, 200), (200, 40, 800))
     laws = Law(curve, 1, 1, curves), Law(sheet, 3, 1, sheets), Law(np.asarray, 1, 2, lines), Law(pieces, 1, 2, lines)
     fits = [fitted(rng, law, at) for law, at in zip(laws, (sizes, sizes, long, long), strict=True)]
-    slopes, errors = zip(*fits, strict=True)
+    slopes, errors, means = zip(*fits, strict=True)
     return CLAIM.judge(
         # Distances on a curve or line fluctuate by a third to a half of themselves, so slopes by .02: .1 is four of these
         # beside a bias of .02 from small samples. On the sheet they hardly fluctuate.
@@ -79,4 +80,15 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         equal("W_2 of an interval", -1 / 2, slopes[2], 0.1),
         equal("W_2 of two intervals", -1 / 4, slopes[3], 0.1),
         at_most("standard errors of the slopes", [0.025, 0.015, 0.025, 0.025], errors),
+        data=list(zip((sizes, sizes, long, long), means, strict=True)),
+    )
+
+
+def draw(data: list[tuple[tuple[int, ...], list[float]]]) -> Figure:
+    """Mean distances against the number of points, and powers with the predicted exponents."""
+    names = "W₁, curve in six dimensions", "W₁, sheet of three in six", "W₂, an interval", "W₂, two intervals"
+    laws = zip(names, data, (-1 / 2, -1 / 3, -1 / 2, -1 / 4), (0.1, 0.05, 0.1, 0.1), strict=True)
+    curves = [power_curve(name, n, means, exponent, room) for name, (n, means), exponent, room in laws]
+    return curves_figure(
+        curves, "number of points n", "mean distance", log="xy", law="exponents −1/2, −1/3, −1/2, −1/4"
     )

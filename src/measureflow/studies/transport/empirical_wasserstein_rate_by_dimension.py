@@ -30,7 +30,7 @@ def mean_distance(n: int, dim: int, repeats: int, rng: np.random.Generator) -> f
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Fit the decay over 100 to 800 points; the line, where distances fluctuate as much as they measure, is repeated more."""
     rng = np.random.default_rng(seed)
-    sizes = size.pick((100, 800), (100, 200, 400, 800))
+    sizes = size.pick((100, 300, 800), (100, 200, 400, 800))
     repeats = {1: size.pick(250, 400), 2: size.pick(50, 100), 3: size.pick(6, 20), 6: size.pick(3, 20)}
     distances = {dim: [mean_distance(n, dim, repeats[dim], rng) for n in sizes] for dim in LAWS}
     found = {dim: slope(sizes, w) for dim, w in distances.items()}

@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure, power_curve
 from measureflow.spaces import Euclidean
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, equal, slope
 from measureflow.transport import entropic_cost
@@ -23,7 +24,7 @@ CLAIM = Claim(
     where="lectures on entropic optimal transport",
 )
 EPSILON, VARIANCES, SHIFT = 1.0, (1.0, 0.5), 1.0
-DIMS = (1, 6)
+DIMS, SIZES = (1, 6), (25, 50, 100)
 
 
 def true_cost(dim: int, epsilon: float) -> float:
@@ -63,7 +64,7 @@ def rms(errors: np.ndarray) -> float:
 def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Fit the decay of deviation and error with the size of the samples."""
     rng = np.random.default_rng(seed)
-    sizes, repeats = size.pick((25, 100), (25, 50, 100)), size.pick(2000, 4000)
+    sizes, repeats = SIZES, size.pick(2000, 4000)
     pairs = {d: [draws(n, d, repeats, rng) for n in sizes] for d in DIMS}
     blurred = {d: [np.asarray(entropic(jnp.asarray(each))) - true_cost(d, EPSILON) for each in pairs[d]] for d in DIMS}
     sharp = [exact(each) - true_cost(DIMS[-1], 0.0) for each in pairs[DIMS[-1]]]
@@ -78,4 +79,15 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         *(equal(f"slope of the error, d = {d}", -0.5, slope(sizes, [rms(e) for e in blurred[d]]), 0.15) for d in DIMS),
         # Its bias goes like n^{-1/3} in dimension six; 2000 draws know the slope to .01, and it is -.36 here.
         at_least("slope of the error of the exact cost, d = 6", -0.43, slope(sizes, [rms(e) for e in sharp])),
+        data=({d: [rms(e) for e in blurred[d]] for d in DIMS}, [rms(e) for e in sharp]),
+    )
+
+
+def draw(data: tuple[dict[int, list[float]], list[float]]) -> Figure:
+    """The errors of both costs against the size of the samples, and powers with the exponent -1/2."""
+    blurred, sharp = data
+    curves = [power_curve(f"entropic cost, d = {d}", SIZES, errors, -0.5, 0.15) for d, errors in blurred.items()]
+    curves.append(Curve(f"exact cost, d = {DIMS[-1]}", SIZES, sharp))
+    return curves_figure(
+        curves, "size of the samples n", "root mean square error of the cost", log="xy", law="exponent −1/2"
     )

@@ -18,6 +18,7 @@ from measureflow.fields import (
 )
 from measureflow.flows import RK4, evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure, draw_allowed
 from measureflow.spaces import AbstractSpace, Euclidean, Sphere
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_most, equal
 
@@ -66,6 +67,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     free, _, free_arrived = map(np.asarray, flow(Euclidean(3), *arguments))
     a, v = (np.linalg.norm(matrix, 2, axis=(1, 2)) for matrix in (A, V))
     supremum = np.stack([np.exp(a), a, a, jax.nn.sigmoid(a)], axis=1)  # of each kernel, over scores up to ‖A‖
+    shares = speeds / (supremum * v[:, None])[:, :, None]
     return CLAIM.judge(
         equal("runs of 40 that reach t = 10", 40, int(arrived.sum() + free_arrived.sum()), 0),
         equal("norms - 1 on the sphere", 0.0, np.abs(np.linalg.norm(points, axis=-1) - 1).max(), 1e-14),  # rounding
@@ -74,5 +76,15 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         # Two roads to one flow; the errors of both, magnified along the way.
         equal("flow on the sphere - projected flow", 0.0, np.abs(points - free).max(), 1e-6),
         # An inequality, so no slack.
-        at_most("speed over sup(kernel)‖V‖", 1.0, (speeds / (supremum * v[:, None])[:, :, None]).max((0, 2))),
+        at_most("speed over sup(kernel)‖V‖", 1.0, shares.max((0, 2))),
+        data=shares.max(0),
     )
+
+
+def draw(shares: np.ndarray) -> Figure:
+    """The largest speed of all draws over time, as a share of what the kernel allows."""
+    names = (kind.__name__.removesuffix("Attention") for kind in KINDS)
+    curves = [Curve(name, TIMES, share, 1.0) for name, share in zip(names, shares, strict=True)]
+    figure = curves_figure(curves, "time t", "largest speed over sup(kernel)‖V‖", law="bound")
+    draw_allowed(figure.axes[0], 0.0, 1.0)
+    return figure

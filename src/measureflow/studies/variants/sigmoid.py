@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from measureflow.fields import SigmoidAttention
 from measureflow.flows import evolve
 from measureflow.measures import Particles
+from measureflow.plotting import Curve, Figure, curves_figure, draw_allowed
 from measureflow.spaces import Euclidean
 from measureflow.theory import bounds
 
@@ -52,3 +53,12 @@ def ratios(seed: int) -> tuple[np.ndarray, np.ndarray, int]:
         radii.append((R / bounds.support_radius(norms * TIMES[None, :], R[:, :1]))[:, 1:].max())
         arrived += int(ok.sum())
     return np.array(outputs), np.array(radii), arrived
+
+
+def drawn(outputs: np.ndarray, radii: np.ndarray) -> Figure:
+    """The largest ratios to the bounds against the scale of the scores."""
+    curves = [Curve("output over ‖V‖R", SCALES, outputs, 1.0), Curve("radius over its bound", SCALES, radii, 1.0)]
+    figure = curves_figure(curves, "scale of A", "largest ratio", log="x", law="bound")
+    figure.axes[0].set_ylim(0.0, 1.2)
+    draw_allowed(figure.axes[0], 0.0, 1.0)
+    return figure

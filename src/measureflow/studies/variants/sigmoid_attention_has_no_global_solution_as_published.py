@@ -1,7 +1,10 @@
 """The slides list sigmoid attention among those that can blow up; it cannot."""
 
+import numpy as np
+
+from measureflow.plotting import Figure
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
-from measureflow.studies.variants.sigmoid import ratios
+from measureflow.studies.variants.sigmoid import drawn, ratios
 
 CLAIM = Claim(
     "As published: sigmoid attention violates estimate 1 and has no global solution.",
@@ -27,4 +30,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
             equal("runs of 30 that reach t = 3", 30, arrived, 0),
         ),
         reason=REASON,
+        data=(outputs, radii),
     )
+
+
+def draw(data: tuple[np.ndarray, np.ndarray]) -> Figure:
+    """The largest outputs and radii over their bounds, for scores of three sizes."""
+    return drawn(*data)
