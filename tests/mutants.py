@@ -487,6 +487,25 @@ MUTANTS = [
         "jnp.exp(mu.log_weights)",
         "tests/diagnostics/test_spread.py",
     ),
+    # Claims that could come out otherwise.
+    Mutant(
+        "training/dynamics.py",
+        "jax.random.fold_in(self.key, k), self.batch",
+        "jax.random.fold_in(self.key, 0 * k), self.batch",
+        "sgd-tracks-the-mean-field-equation-within-the-bound",
+    ),
+    Mutant(
+        "studies/training/split_heads.py",
+        "return -GradientFlow(ENERGY)",
+        "return mu.points - mu.points.mean(0) - GradientFlow(ENERGY)",
+        "strong-monotonicity-over-all-couplings-as-published",
+    ),
+    Mutant(
+        "training/dynamics.py",
+        "FACTOR = 2.0",
+        "FACTOR = 1.5",
+        "strong-monotonicity-over-optimal-couplings-contracts",
+    ),
 ]
 
 

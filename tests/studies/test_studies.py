@@ -177,6 +177,8 @@ CATALOGUE = [
     "stationary-iff-dissipation-vanishes",
     "strong-centres-stay-put-for-long-times",
     "strong-monotonicity-contracts-wasserstein",
+    "strong-monotonicity-over-all-couplings-as-published",
+    "strong-monotonicity-over-optimal-couplings-contracts",
     "support-condition-certifies-two-layer-networks",
     "support-radius-grows-at-most-exponentially",
     "three-clusters-stable-below-minus-two-thirds",
@@ -201,7 +203,7 @@ KINDS = {
     "found", "law", "table", "bar", "paths", "hull", "path", "ends", "mass", "tokens", "start", "end", "regions", "points",
 }  # fmt: skip
 DRAWN = {
-    "sgd-tracks-the-mean-field-equation-within-the-bound": dict(axes=2, found=6, law=6),
+    "sgd-tracks-the-mean-field-equation-within-the-bound": dict(axes=2, found=12, law=5),
     "adversarial-lipschitz-grows-like-square-root": dict(axes=2, found=4, law=3),
     "alibi-response-turns-u-shaped-at-critical-time": dict(axes=2, found=7, law=7),
     "attention-jacobian-formula": dict(axes=2, found=4, law=2),
@@ -310,6 +312,8 @@ DRAWN = {
     "static-gap-decays-like-one-over-n": dict(axes=1, found=2, law=2),
     "strong-centres-stay-put-for-long-times": dict(axes=2, start=2, law=2),
     "strong-monotonicity-contracts-wasserstein": dict(axes=1, found=1, law=1),
+    "strong-monotonicity-over-all-couplings-as-published": dict(axes=2, found=3, law=3),
+    "strong-monotonicity-over-optimal-couplings-contracts": dict(axes=1, found=2, law=2),
     "support-condition-certifies-two-layer-networks": dict(axes=6, found=12),
     "support-radius-grows-at-most-exponentially": dict(axes=10, paths=5, ends=5, found=5, law=5),
     "three-clusters-stable-below-minus-two-thirds": dict(axes=3, found=29),
