@@ -306,6 +306,24 @@ MUTANTS = [
         "tests/training/test_features.py",
     ),
     Mutant(
+        "training/bounds.py",
+        "if reach * change <= least:",
+        "if reach * change <= 20 * least:",
+        "stable-head-attracts-its-basin",
+    ),
+    Mutant(
+        "theory/bounds.py",
+        "u = 2 * interaction * query * radius",
+        "u = interaction * query * radius",
+        "flow-is-stable-in-wasserstein-distance",
+    ),
+    Mutant(
+        "theory/heads.py",
+        "return x * b * e * jnp.sqrt(2 + 2 * x**4 * b**4 / k)",
+        "return b * e * jnp.sqrt(2 + 2 * x**4 * b**4 / k) / 2",
+        "attention-feature-derivatives-are-bounded",
+    ),
+    Mutant(
         "training/dynamics.py",
         "FACTOR = 2.0",
         "FACTOR = 1.0",

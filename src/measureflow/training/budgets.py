@@ -200,7 +200,8 @@ class ErrorBudget(NamedTuple):
             self.steps[columns],
             self.batch,
             terms,
-            *totals,
+            total,
+            test,
             self.deviations[:, rows][..., columns],
             self.noun,
         )
