@@ -306,6 +306,12 @@ MUTANTS = [
         "tests/training/test_features.py",
     ),
     Mutant(
+        "training/chaos.py",
+        "curved(z, risk.targets, d), -1)) / 2",
+        "curved(z, risk.targets, d), -1))",
+        "static-gap-below-monte-carlo-bound",
+    ),
+    Mutant(
         "training/bounds.py",
         "if reach * change <= least:",
         "if reach * change <= 20 * least:",

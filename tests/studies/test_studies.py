@@ -310,7 +310,7 @@ DRAWN = {
     "sphere-energy-minimisers-are-diracs": dict(axes=1, found=6, law=6),
     "sphere-energy-nonconvex-with-many-rest-points": dict(axes=9, mass=16, found=2),
     "stable-head-attracts-its-basin": dict(axes=2, found=8, law=3),
-    "static-gap-below-monte-carlo-bound": dict(axes=1, found=1, law=1),
+    "static-gap-below-monte-carlo-bound": dict(axes=1, found=4, law=4),
     "static-gap-decays-like-one-over-n": dict(axes=1, found=2, law=2),
     "strong-centres-stay-put-for-long-times": dict(axes=2, start=2, law=2),
     "strong-monotonicity-contracts-wasserstein": dict(axes=1, found=1, law=1),

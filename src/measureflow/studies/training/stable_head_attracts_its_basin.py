@@ -62,7 +62,7 @@ def far_over_time(rest: jax.Array, away: jax.Array, times: jax.Array) -> jax.Arr
     field = Descent(energy())
 
     def one(h):
-        path = evolve(field, Particles(Euclidean(1), rest[None] + h[:, None]), times, RK4(0.1))
+        path = evolve(field, Particles(Euclidean(1), rest[None] + h[:, None]), times, RK4(0.25))
         return jnp.abs(path.measures.points[..., 0] - rest)
 
     return jax.vmap(one)(away)
@@ -78,7 +78,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     """Single heads on both sides of the end of the basin, 200 starts of four heads inside, and laws of all radii beyond."""
     rest = rest_point(energy(), jnp.full(1, 4.0))
     end = float(rest[0]) - root_scalar(lambda x: float(slope(jnp.asarray(x))), bracket=(1.0, 2.0)).root
-    found, times = basin(energy(), rest, samples=size.pick(1024, 16384), key=seed), jnp.linspace(0.0, 25.0, 26)
+    found, times = (
+        basin(energy(), rest, largest=4.0, samples=size.pick(1024, 16384), key=seed),
+        jnp.linspace(0.0, 25.0, 26),
+    )
     rng, count = np.random.default_rng(seed), size.pick(40, 200)
     radii = np.geomspace(found.radius, 2 * end, 9)
     ball = rng.uniform(-1, 1, (STARTS + len(radii) * count, HEADS))
