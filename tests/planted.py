@@ -624,4 +624,47 @@ PLANTED = [
     Mutant(
         "theory/centres.py", "jnp.exp(-2 * (jnp.log(t)", "jnp.exp(-1.9 * (jnp.log(t)", "renyi-and-strong-centre-counts"
     ),
+    # Claims on training that could come out otherwise.
+    Mutant(
+        "training/chaos.py",
+        "curved(z, risk.targets, d), -1)) / 2",
+        "curved(z, risk.targets, d), -1))",
+        "static-gap-below-monte-carlo-bound",
+    ),
+    Mutant(
+        "training/bounds.py",
+        "if reach * change <= least:",
+        "if reach * change <= 20 * least:",
+        "stable-head-attracts-its-basin",
+    ),
+    Mutant(
+        "theory/bounds.py",
+        "u = 2 * interaction * query * radius",
+        "u = interaction * query * radius",
+        "flow-is-stable-in-wasserstein-distance",
+    ),
+    Mutant(
+        "theory/heads.py",
+        "return x * b * e * jnp.sqrt(2 + 2 * x**4 * b**4 / k)",
+        "return b * e * jnp.sqrt(2 + 2 * x**4 * b**4 / k) / 2",
+        "attention-feature-derivatives-are-bounded",
+    ),
+    Mutant(
+        "training/dynamics.py",
+        "jax.random.fold_in(self.key, k), self.batch",
+        "jax.random.fold_in(self.key, 0 * k), self.batch",
+        "sgd-tracks-the-mean-field-equation-within-the-bound",
+    ),
+    Mutant(
+        "studies/training/split_heads.py",
+        "return -GradientFlow(ENERGY)",
+        "return mu.points - mu.points.mean(0) - GradientFlow(ENERGY)",
+        "strong-monotonicity-over-all-couplings-as-published",
+    ),
+    Mutant(
+        "training/dynamics.py",
+        "FACTOR = 2.0",
+        "FACTOR = 1.5",
+        "strong-monotonicity-over-optimal-couplings-contracts",
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Training against its mean-field equation: the error over numbers of particles and steps, and the sum of its terms."""
+"""Training against its mean-field equation: the error over numbers of particles and steps, and its bound."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ def budget_figure(
     title: str = "",
     figure: AnyFigure | None = None,
 ) -> AnyFigure:
-    """Draw measured errors `total` `(N, eps, repetition)` with bars for 90% of them, and sums of terms `bounds` `(N, eps)`."""
+    """Draw measured errors `total` `(N, eps, repetition)` with bars for 90% of them, and `bounds` `(N, eps)`."""
     counts, steps, total, bounds = (np.asarray(part, float) for part in (counts, steps, total, bounds))
     figure, (left, right) = panels(2, width=6.0, height=4.6, figure=figure)
     names = [f"step {step:g}" for step in steps]
@@ -41,7 +41,7 @@ def _draw(ax: Axes, across: np.ndarray, total: np.ndarray, bounds: np.ndarray, n
         ax.vlines(apart, low, high, color=colour, linewidth=2, alpha=0.45)
         ax.plot(apart, values.mean(-1), "o-", color=colour, linewidth=2, markersize=5, label=name, gid="found")
         ax.plot(across[order], bounds[k][order], "--", color=colour, linewidth=1.2, gid="law")
-    ax.plot([], [], "--", color=INK, linewidth=1.2, label="sum of the three terms")
+    ax.plot([], [], "--", color=INK, linewidth=1.2, label="bound of 95% of runs")
     ax.plot([], [], "|", color=FAINT, markersize=12, markeredgewidth=2, label="90% of runs")
     ax.set(xscale="log", yscale="log")
     ax.set_xticks(across[order], [f"{value:g}" for value in across[order]])

@@ -155,26 +155,49 @@ def _sampled(field: Descent, mu: Particles, times, step, keys, batch: int) -> Er
 
 
 class ErrorLaw(NamedTuple):
-    """The error of training as a function of heads, step and batch: `a N^{-1/2} + b eps + c sqrt(eps / batch)`."""
+    """The error of training as a function of heads, step, batch and confidence, with the three terms of the theory:
+
+    `(a + a' z) N^{-1/2} + b eps + (c + c' z) sqrt(eps / batch)`, which a run exceeds with probability at most `2 exp(-z^2)`.
+
+    At `z = 0` it is the sum of the mean errors. `a'` and `c'` are the root of two times the largest deviation over the run: by
+    as much the largest value of a Gaussian process exceeds its mean with probability `exp(-z^2)`. Two terms are random.
+    """
 
     empirical: float
     step: float
     sample: float
+    empirical_spread: float = 0.0
+    sample_spread: float = 0.0
 
-    def error(self, heads: int, step: float, batch: int = 1) -> float:
+    def parts(self, z: float = 0.0) -> tuple[float, float, float]:
+        """The constants of the three terms at a confidence."""
+        return self.empirical + z * self.empirical_spread, self.step, self.sample + z * self.sample_spread
+
+    def error(self, heads: int, step: float, batch: int = 1, z: float = 0.0) -> float:
         """The sum of the three errors."""
-        return self.empirical / heads**0.5 + self.step * step + self.sample * (step / batch) ** 0.5
+        empirical, length, sample = self.parts(z)
+        return empirical / heads**0.5 + length * step + sample * (step / batch) ** 0.5
 
-    def settings(self, error: float, batch: int = 1) -> tuple[int, float]:
+    def deviation(self, heads: int, step: float, batch: int = 1) -> float:
+        """The standard deviation of the error where it is largest, from the two random terms, which are independent."""
+        return (0.5 * (self.empirical_spread**2 / heads + self.sample_spread**2 * step / batch)) ** 0.5
+
+    def settings(self, error: float, batch: int = 1, z: float = 0.0) -> tuple[int, float]:
         """How many heads and which step keep the error below a bound, of which each part that there is has the same share."""
         if not error > 0:
             raise ValueError(f"`error` must be positive; got {error}.")
-        share = error / sum(part > 0 for part in self)
+        empirical, length, sample = parts = self.parts(z)
+        share = error / sum(part > 0 for part in parts)
         steps = (
-            share / self.step if self.step else np.inf,
-            batch * (share / self.sample) ** 2 if self.sample else np.inf,
+            share / length if length else np.inf,
+            batch * (share / sample) ** 2 if sample else np.inf,
         )
-        return int(np.ceil((self.empirical / share) ** 2)), min(steps)
+        return int(np.ceil((empirical / share) ** 2)), min(steps)
+
+
+def confidence(chance: float) -> float:
+    """The `z` at which a run exceeds the bound with at most this probability: `2 exp(-z^2) = chance`."""
+    return float(np.sqrt(np.log(2 / chance)))
 
 
 def error_law(heads: dict[int, float], steps: dict[float, float], samples: dict[float, float]) -> ErrorLaw:

@@ -19,7 +19,7 @@ from measureflow.words.table import load
 from measureflow.words.vocabulary import OPTIMISERS, TABLES_OF_DATA
 
 FRAMES = 21
-"""Times at which runs are compared."""
+"""Times at which the mean-field equation is solved; runs are compared with it at every step."""
 
 COMMAND = "measureflow train budget"
 LEAST_POOL = 1024
@@ -76,7 +76,7 @@ def budget_of(config: Training, *, repeats: int = 16) -> ErrorBudget:
 
 
 def figure(found: ErrorBudget, config: Training) -> Any:
-    """Errors over numbers of particles and steps, beside the sum of their terms."""
+    """Errors over numbers of particles and steps, beside what 95% of runs should stay below."""
     from measureflow.plotting.budgets import budget_figure
 
     title = f"{config.optimiser} of {config.noun} on {config.data} against the mean-field equation"
@@ -85,8 +85,14 @@ def figure(found: ErrorBudget, config: Training) -> Any:
 
 def stored(found: ErrorBudget, error: float | None) -> dict[str, Any]:
     """All that was measured, as a JSON file keeps it."""
-    parts = ("settings", "risk", "test")
-    terms = {term.name: {part: getattr(term, part).tolist() for part in parts} for term in found.terms}
+    terms = {
+        term.name: {
+            "settings": term.settings.tolist(),
+            "risk": term.risk.values.tolist(),
+            "test": term.test.values.tolist(),
+        }
+        for term in found.terms
+    }
     whole = {
         name: getattr(found, name).tolist() for name in ("counts", "steps", "total", "total_test", "bounds", "ratios")
     }
