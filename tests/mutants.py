@@ -313,8 +313,8 @@ MUTANTS = [
     ),
     Mutant(
         "training/bounds.py",
-        "if reach * change <= least:",
-        "if reach * change <= 20 * least:",
+        "return Basin(reach / (1 +",
+        "return Basin(reach * (1 +",
         "stable-head-attracts-its-basin",
     ),
     Mutant(
