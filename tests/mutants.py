@@ -159,13 +159,18 @@ MUTANTS = [
     ),
     Mutant("training/neurons.py", '2 * blocks["output"] - ', 'blocks["output"] - ', "tests/training/test_networks.py"),
     Mutant(
-        "training/chaos.py", "error / sum(part > 0 for part in self)", "error / 3", "tests/training/test_budgets.py"
+        "training/chaos.py", "error / sum(part > 0 for part in parts)", "error / 3", "tests/training/test_budgets.py"
     ),
-    Mutant("training/budgets.py", "exact[n] - limit[None]", "exact[n] - exact[few]", "tests/training/test_budgets.py"),
     Mutant(
         "training/budgets.py",
-        "self.risk.any() else 0.0",
-        "self.risk.any() else 1.0",
+        "exact[n](fine) - limit(fine)",
+        "exact[n](fine) - exact[few](fine)",
+        "tests/training/test_budgets.py",
+    ),
+    Mutant(
+        "training/budgets.py",
+        "found.any() else 0.0",
+        "found.any() else 1.0",
         "tests/training/test_budgets.py",
     ),
     Mutant("training/activations.py", "m * gate.chance + gate.spill", "m * gate.chance", "tests/networks"),

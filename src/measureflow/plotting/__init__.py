@@ -7,6 +7,7 @@ drawing plane. New figures are plain objects, not pyplot's, so drawing works wit
 The pictures of single commands are in submodules: `training`, `inspection`, `interpolation`, `smoothing`, `sweeps`, `comparison`.
 """
 
+from matplotlib.axes import Axes as Axes
 from matplotlib.figure import Figure as Figure
 
 from measureflow import signatures
