@@ -57,8 +57,10 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     )
     bound = np.asarray(heads.static_gap_bound(4, largest, np.concatenate([COUNTS, DRAWN])))
     features = np.asarray(jax.jit(jax.vmap(risk.features))(best.measure.points))
-    apart = features - np.tensordot(best.measure.weights, features, 1)
-    variance = float(np.sum(np.asarray(best.measure.weights)[:, None, None] * np.sum(apart**2, -1) * risk.shares))
+    apart = features - np.tensordot(np.asarray(best.measure.weights), features, 1)
+    variance = float(
+        np.sum(np.asarray(best.measure.weights)[:, None, None] * np.sum(apart**2, -1) * np.asarray(risk.shares))
+    )
     drawn, coefficient = excesses(size, seed), float(bias_coefficient(risk, best.measure))
     mean, scatter = drawn.mean(1), drawn.std(1)
     return CLAIM.judge(

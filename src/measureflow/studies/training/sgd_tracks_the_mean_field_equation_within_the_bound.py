@@ -7,7 +7,7 @@ sides. Confidence enters as for the largest value of a Gaussian process. A run e
 `2 exp(-z^2)`, and exceeds `u` at least as often as a normal number with the largest deviation does.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import erfcinv
@@ -122,7 +122,7 @@ def draw(found: Found) -> Figure:
     return figure
 
 
-def draw_chances(ax: Axes, found: Found) -> None:
+def draw_chances(ax: Any, found: Found) -> None:
     """The share of runs beyond an error in units of its deviation, for every setting, between what is foretold."""
     for i, j in np.ndindex(found.tested.total.shape[:2]):
         errors = np.sort(found.tested.total[i, j]) / found.spread("risk")[i, j]

@@ -63,7 +63,7 @@ def far_over_time(rest: jax.Array, away: jax.Array, times: jax.Array) -> jax.Arr
 
     def one(h):
         path = evolve(field, Particles(Euclidean(1), rest[None] + h[:, None]), times, RK4(0.25))
-        return jnp.abs(path.measures.points[..., 0] - rest)
+        return jnp.abs(path.measures.points[..., 0] - rest[0])
 
     return jax.vmap(one)(away)
 

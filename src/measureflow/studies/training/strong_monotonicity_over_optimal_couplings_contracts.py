@@ -51,7 +51,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
         values, vectors = np.linalg.eigh(hessian(rest))
         inside = scaled(rng.standard_normal((size.pick(200, 2000), *rest.shape)), 1.0)
         inside *= RADIUS * rng.uniform(size=(len(inside), 1, 1)) ** (1 / count)
-        m = float(np.linalg.eigvalsh(jax.lax.map(hessian, rest + jnp.asarray(inside))).min())
+        m = float(np.linalg.eigvalsh(jax.lax.map(hessian, rest[None] + jnp.asarray(inside))).min())
         starts = np.concatenate([vectors[:, :1].T.reshape(1, *rest.shape), inside[:7]])
         far = np.asarray(distances(rest, jnp.asarray(scaled(starts, RADIUS))))
         rate = -np.polyfit(TIMES[6:], np.log(far[0, 6:]), 1)[0] / RATE
