@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import erfcinv
 
 from measureflow.flows import RK4
-from measureflow.plotting import Axes, Figure, panels
+from measureflow.plotting import Figure, panels
 from measureflow.plotting.colours import INK, PALETTE
 from measureflow.studies.base import SMALL, Claim, Size, Verdict, at_least, at_most, equal
 from measureflow.training import Descent, ErrorBudget, InverseTime, TrainingRule, error_budget, fixtures
