@@ -57,7 +57,7 @@ def run(size: Size = SMALL) -> Verdict:
         # Ten times the tolerance of the solver.
         equal("tokens at time 1/2, one law, against an affine map", stretch * NODES[middle], ends[0][middle], 1e-7),
         at_least("bend of the map to time 1/2, two laws", 1e-3, bend(1 + NODES[middle], ends[1][middle])),
-        data=(fields[-1][:, 0], mixed, ends[0][middle], ends[1][middle], stretch),
+        data=(np.asarray(fields[-1])[:, 0], mixed, ends[0][middle], ends[1][middle], stretch),
     )
 
 

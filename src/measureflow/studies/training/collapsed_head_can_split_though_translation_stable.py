@@ -57,7 +57,7 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
     expected = np.sort(np.r_[np.tile(found.splitting, 2), found.translation])
     long = moving(energy, jnp.stack([rest + v, rest - v]), jnp.array(LONG))
     moved = moving(energy, jnp.tile(rest + 100 * v, (2, 1)), jnp.array(SHORT))
-    apart, away = (np.linalg.norm(each[:, 0] - rest, axis=1) for each in (long, moved))
+    apart, away = (np.linalg.norm(np.asarray(each)[:, 0] - np.asarray(rest), axis=1) for each in (long, moved))
 
     f1 = fixtures.f1()
     full, head = f1 + Ridge(DECAY), best_full_head(size.pick(24, 48), seed)

@@ -88,7 +88,7 @@ def draw(data: list[tuple[tuple[int, ...], list[float]]]) -> Figure:
     """Mean distances against the number of points, and powers with the predicted exponents."""
     names = "W₁, curve in six dimensions", "W₁, sheet of three in six", "W₂, an interval", "W₂, two intervals"
     laws = zip(names, data, (-1 / 2, -1 / 3, -1 / 2, -1 / 4), (0.1, 0.05, 0.1, 0.1), strict=True)
-    curves = [power_curve(name, n, means, exponent, room) for name, (n, means), exponent, room in laws]
+    curves = [power_curve(name, np.array(n), means, exponent, room) for name, (n, means), exponent, room in laws]
     return curves_figure(
         curves, "number of points n", "mean distance", log="xy", law="exponents −1/2, −1/3, −1/2, −1/4"
     )

@@ -86,7 +86,9 @@ def run(size: Size = SMALL, seed: int = 0) -> Verdict:
 def draw(data: tuple[dict[int, list[float]], list[float]]) -> Figure:
     """The errors of both costs against the size of the samples, and powers with the exponent -1/2."""
     blurred, sharp = data
-    curves = [power_curve(f"entropic cost, d = {d}", SIZES, errors, -0.5, 0.15) for d, errors in blurred.items()]
+    curves = [
+        power_curve(f"entropic cost, d = {d}", np.array(SIZES), errors, -0.5, 0.15) for d, errors in blurred.items()
+    ]
     curves.append(Curve(f"exact cost, d = {DIMS[-1]}", SIZES, sharp))
     return curves_figure(
         curves, "size of the samples n", "root mean square error of the cost", log="xy", law="exponent −1/2"
