@@ -278,7 +278,7 @@ MUTANTS = [
     ),
     Mutant("flows/stepping.py", "weights[0] * k[0]", "weights[0] * k[0] / 2", "tests/flows/test_flow.py"),
     Mutant(
-        "studies/smoothness/words.py",
+        "studies/smoothness/token_statistics_behind_the_fourth_root.py",
         "np.sqrt(2 * np.square(g) / (s * np.asarray(log_n)))",
         "np.sqrt(np.square(g) / (s * np.asarray(log_n)))",
         "token-statistics-behind-the-fourth-root",
