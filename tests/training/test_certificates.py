@@ -160,7 +160,9 @@ def test_power_laws_and_budgets():
     budget = training.chaos.error_law(
         {n: 0.4 * n**-0.5 for n in (8, 64)}, {0.1: 0.2, 0.05: 0.1}, {0.04: 0.6, 0.01: 0.3}
     )
-    assert tuple(budget) == pytest.approx((0.4, 2.0, 3.0))
+    assert tuple(budget) == pytest.approx((0.4, 2.0, 3.0, 0.0, 0.0))
+    spread = budget._replace(empirical_spread=0.8, sample_spread=0.6)
+    assert spread.error(16, 0.01, z=1.0) == pytest.approx(1.2 / 4 + 0.02 + 3.6 * 0.1)
     heads, step = budget.settings(0.31)
     assert heads == 15  # the square of 1.2 / 0.31, rounded up
     assert step == pytest.approx((0.31 / 9) ** 2)
